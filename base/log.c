@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* logfmt and JSON lines. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+static enum log_level log_threshold = LOG_INFO;
+static enum log_format log_style = LOG_FORMAT_LOGFMT;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char *const format_names[] = {"logfmt", "json"};
+
+static bool find_name(const char *name, const char *const *names, int n, int *ret_index)
+{
+    for (int i = 0; i < n; i++) {
+        if (text_equal(name, names[i])) {
+            *ret_index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool log_level_parse(const char *name, enum log_level *ret_level)
+{
+    int index = 0;
+    if (!find_name(name, level_names, 4, &index))
+        return false;
+    *ret_level = (enum log_level)index;
+    return true;
+}
+
+bool log_format_parse(const char *name, enum log_format *ret_format)
+{
+    int index = 0;
+    if (!find_name(name, format_names, 2, &index))
+        return false;
+    *ret_format = (enum log_format)index;
+    return true;
+}
+
+void log_configure(enum log_level level, enum log_format format)
+{
+    log_threshold = level;
+    log_style = format;
+}
+
+/* The inside of a JSON string; logfmt uses the same escapes. */
+static void write_escaped(FILE *out, const char *text)
+{
+    size_t size = strlen(text);
+    for (size_t i = 0; i < size;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t length = text_utf8_length(text + i, size - i);
+        if (length == 0) {
+            (void)fputs("\xEF\xBF\xBD", out);
+            i++;
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            (void)fprintf(out, "\\%c", c);
+        else if (c == '\n')
+            (void)fputs("\\n", out);
+        else if (c < 0x20 || c == 0x7F)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fwrite(text + i, 1, length, out);
+        i += length;
+    }
+}
+
+static bool needs_quotes(const char *text)
+{
+    for (; *text; text++) {
+        if (*text <= ' ' || *text == '"' || *text == '=' || *text == '\\' || *text == 0x7F)
+            return true;
+    }
+    return false;
+}
+
+static void write_pair(FILE *out, const char *key, const char *value, bool first)
+{
+    bool json = log_style == LOG_FORMAT_JSON;
+    bool quote = json || needs_quotes(value);
+    if (!first)
+        (void)putc(json ? ',' : ' ', out);
+    (void)fprintf(out, json ? "\"%s\":" : "%s=", key);
+    if (quote)
+        (void)putc('"', out);
+    write_escaped(out, value);
+    if (quote)
+        (void)putc('"', out);
+}
+
+static void format_time(char *out, size_t size)
+{
+    int64_t now = clock_realtime_us();
+    time_t seconds = (time_t)(now / SECOND_US);
+    struct tm parts;
+    (void)gmtime_r(&seconds, &parts);
+    size_t used = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &parts);
+    (void)snprintf(out + used, size - used, ".%03dZ", (int)(now % SECOND_US / 1000));
+}
+
+void log_write(enum log_level level, const char *message, ...)
+{
+    if (level < log_threshold)
+        return;
+    CLEANUP(free_charp) char *line = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&line, &size);
+    if (!out)
+        return;
+    char time[40];
+    format_time(time, sizeof time);
+    if (log_style == LOG_FORMAT_JSON)
+        (void)putc('{', out);
+    write_pair(out, "ts", time, true);
+    write_pair(out, "level", level_names[level], false);
+    write_pair(out, "msg", message, false);
+    va_list args;
+    va_start(args, message);
+    for (const char *key = NULL; (key = va_arg(args, const char *));) {
+        const char *value = va_arg(args, const char *);
+        if (value && *value)
+            write_pair(out, key, value, false);
+    }
+    va_end(args);
+    (void)fputs(log_style == LOG_FORMAT_JSON ? "}\n" : "\n", out);
+    if (fclose(out) == 0)
+        (void)!write(STDERR_FILENO, line, size);
+}
