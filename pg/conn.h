@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* One asynchronous session with a server. Nothing here blocks; the caller waits in poll(2) on fd
+ * and events, then steps. Deadlines are the caller's. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct pg_conn;
+
+struct pg_conn_options {
+    const char *conninfo;         /* libpq's */
+    const char *application_name; /* used unless conninfo or PGAPPNAME gives one */
+    const char *password;         /* or NULL */
+    const char *password_file;    /* or NULL; read now, its first line is the password */
+};
+
+enum pg_progress { PG_AGAIN, PG_DONE, PG_FAILED };
+
+/* Starts to connect. NULL and err when it cannot even begin. */
+struct pg_conn *pg_conn_start(const struct pg_conn_options *options, struct error *err) MUSTCHECK;
+
+/* Goes on connecting: PG_DONE when the session is there. */
+enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err) MUSTCHECK;
+
+int pg_conn_fd(const struct pg_conn *conn); /* may change while connecting; -1 if there is none */
+short pg_conn_events(const struct pg_conn *conn); /* POLLIN, POLLOUT or both */
+
+int pg_conn_backend_pid(const struct pg_conn *conn); /* as the protocol says */
+int pg_conn_version(const struct pg_conn *conn);     /* 150018 */
+
+/* The version as the server writes it, without what a distribution adds; lives as long as conn. */
+const char *pg_conn_version_text(const struct pg_conn *conn);
+
+/* Asks the server to cancel what runs, on a thread of its own, since libpq's cancel may block; then
+ * closes. */
+void pg_conn_abandon(struct pg_conn *conn);
+
+/* Closes; NULL is fine. */
+void pg_conn_close(struct pg_conn *conn);

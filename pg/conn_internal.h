@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* What the files of pg/ share of a connection. */
+#pragma once
+
+#include <libpq-fe.h>
+
+#include "pg/conn.h"
+
+struct pg_conn {
+    PGconn *pq;
+    short events;
+    unsigned statements; /* prepared so far: each name is used once a session */
+    char version[32];
+};
+
+/* Sets err from libpq's words on the connection, on one line. Always returns false. */
+bool pg_set_error(struct error *err, enum error_kind kind, const char *what, const char *words);
+
+/* Sends what is left of the output and takes what came in. False when the session is lost. */
+bool pg_conn_pump(struct pg_conn *conn, struct error *err) MUSTCHECK;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Reads connection strings through libpq. */
+#include "pg/conninfo.h"
+
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+static void options_freep(PQconninfoOption **options)
+{
+    PQconninfoFree(*options);
+}
+
+bool conninfo_check(const char *conninfo, struct error *err)
+{
+    char *message = NULL;
+    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, &message);
+    if (message)
+        PQfreemem(message); /* it may quote a password */
+    if (options)
+        return true;
+    (void)error_set(err, ERROR_CONFIG,
+                    "could not read the connection string: libpq does not understand it");
+    error_hint(
+        err,
+        "Write it as \"host=... dbname=...\" or postgresql://...; values with blanks, quotes or "
+        "backslashes need single quotes, special characters in a URI need percent-encoding.");
+    return false;
+}
+
+/* The value of an option in what was given, else in the environment, else compiled in; NULL or not
+ * empty. */
+static const char *option_value(const PQconninfoOption *given, const char *keyword)
+{
+    for (const PQconninfoOption *o = given; o && o->keyword; o++) {
+        if (strcmp(o->keyword, keyword) != 0)
+            continue;
+        if (o->val && *o->val)
+            return o->val;
+        const char *env = o->envvar ? getenv(o->envvar) : NULL;
+        if (env && *env)
+            return env;
+        return o->compiled && *o->compiled ? o->compiled : NULL;
+    }
+    return NULL;
+}
+
+char *conninfo_describe(const char *conninfo)
+{
+    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    const char *service = option_value(options, "service");
+    const char *host = option_value(options, "host");
+    const char *address = option_value(options, "hostaddr");
+    const char *database = option_value(options, "dbname");
+    const char *user = option_value(options, "user");
+    if (service && !host && !address)
+        return xasprintf("service/%s", service);
+    if (!host)
+        host = address;
+    if (!host || *host == '/' || *host == '@')
+        host = "local";
+    if (!database)
+        database = user ? user : "";
+    const char *port = option_value(options, "port");
+    return xasprintf("%s:%s/%s", host, port ? port : "5432", database);
+}

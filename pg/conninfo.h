@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Connection strings: checked and named without ever showing a password. */
+#pragma once
+
+#include "base/error.h"
+
+/* False if libpq cannot read it; the error text holds nothing of the string. */
+bool conninfo_check(const char *conninfo, struct error *err) MUSTCHECK;
+
+/* "host:port/dbname" of what it (and the environment, for what it leaves out) names; from malloc. A
+ * socket directory is shown as "local". */
+char *conninfo_describe(const char *conninfo) __attribute__((malloc, returns_nonnull));
