@@ -92,7 +92,9 @@ struct trail {
     bool pooled;        /* seen as rule `pooled` says; latched while the same backend holds */
     const char *cursor; /* progress of an application's table: last text and when it changed */
     int64_t cursor_changed_us;
-    int64_t seen_us; /* the last poll that saw this duty held: retention of discovered ones */
+    int64_t
+        lease_span_us; /* the longest remaining time seen of this holder: at least its duration */
+    int64_t seen_us;   /* the last poll that saw this duty held: retention of discovered ones */
 };
 
 struct duty {
