@@ -161,7 +161,8 @@ static void wish_add(struct wish *wish, const struct member *member, int specifi
     *wish = (struct wish){specificity, member->q, place};
 }
 
-/* Weight 0 is a refusal; else weight decides, then who was named more exactly, then who was named first. */
+/* Weight 0 is a refusal. Otherwise weight decides, then who was named more exactly, then who was
+ * named first. */
 static bool preferred(const struct wish *a, const struct wish *b)
 {
     if (a->q != b->q || a->q == 0)
