@@ -52,6 +52,10 @@ struct web_config {
 bool web_config_load(const char *path, struct web_config **ret_config,
                      struct problems *problems) MUSTCHECK;
 
+/* The same from text in memory; path is for the messages and for relative paths. */
+bool web_config_parse(const char *path, const char *text, size_t size,
+                      struct web_config **ret_config, struct problems *problems) MUSTCHECK;
+
 /* The hash of that user, or NULL. */
 const char *web_config_hash(const struct web_config *config, const char *user);
 
