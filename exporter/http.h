@@ -10,7 +10,7 @@
 #include "exporter/body.h"
 #include "exporter/negotiate.h"
 
-/* What is served; every function is called on the web server's thread and must not block. */
+/* What is served; every function is called on the web server's one thread and must not block. */
 struct http_content {
     void *context;
     /* The metrics of all servers, or of one by name; NULL when there is no server of that name. The
@@ -30,17 +30,23 @@ struct http_options {
     const char *telemetry_path;  /* "/metrics" */
     const char *web_config_path; /* or NULL */
     bool lifecycle;              /* POST /-/reload is served */
+    /* Hears of what goes wrong while it serves: a web configuration or a certificate that was
+     * replaced by one that does not do. Called on a thread of the web server; may be NULL. */
+    void (*warn)(void *context, const char *text);
+    void *warn_context;
 };
 
 struct http_server;
 
-/* Binds and serves on a thread of its own. A default address that cannot be bound is only put into
- * warnings; an address that was asked for fails. */
+/* Binds and serves on threads of its own, which take no signals. A default address that cannot be
+ * bound is only put into warnings; an address that was asked for fails. Raises the soft limit of
+ * open files where thousands of connections would not fit. The options' strings must outlive the
+ * server. */
 struct http_server *http_start(const struct http_options *options,
                                const struct http_content *content, struct problems *warnings,
                                struct error *err) MUSTCHECK;
 
-/* Stops at once, also with connections open; NULL is fine. */
+/* Stops within a second, also with connections open; NULL is fine. */
 void http_stop(struct http_server *server);
 
 /* The addresses bound, "127.0.0.1:10187 [::1]:10187"; lives as long as the server. */
