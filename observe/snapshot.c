@@ -84,6 +84,7 @@ static struct run no_run(void)
 static struct trail no_trail(void)
 {
     return (struct trail){
+        .seen_lower_us = TIME_UNKNOWN,
         .acquired_lower_us = TIME_UNKNOWN,
         .acquired_upper_us = TIME_UNKNOWN,
         .lost_lower_us = TIME_UNKNOWN,

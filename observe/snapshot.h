@@ -76,10 +76,12 @@ extern const char *const yield_outcome_names[YIELD_OUTCOMES];
 /* What history knows of a duty: carried from one snapshot to the next. Bounds are the server's
  * clock. */
 struct trail {
-    bool judged;           /* an authoritative reading was seen at all */
-    bool held;             /* at the last authoritative reading */
-    bool ever_owned;       /* `last` below is set */
-    struct owner last;     /* the present owner, or the one before the vacancy */
+    bool judged; /* the last poll that knew of this duty could read who leads */
+    int64_t
+        seen_lower_us; /* the clock before the last such reading; TIME_UNKNOWN: there was none */
+    bool held;         /* at the last authoritative reading */
+    bool ever_owned;   /* `last` below is set */
+    struct owner last; /* the present owner, or the one before the vacancy */
     bool acquisition_seen; /* the present owner was seen to begin; else it was first seen held */
     int64_t acquired_lower_us, acquired_upper_us; /* the present owner's acquisition, as bounds */
     int64_t lost_lower_us, lost_upper_us;         /* the last loss, as bounds */
@@ -124,6 +126,7 @@ struct duty {
     bool in_ledger; /* the registry has it, and its row was read in this poll */
     bool yieldable;
     struct term term, previous;
+    bool term_alive;    /* the open term's session exists, and is not the owner */
     bool term_begun;    /* the open term's session is the owner */
     bool mismatch;      /* an open term says another session, and that session is alive, two polls
                            running */

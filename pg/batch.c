@@ -200,16 +200,16 @@ static bool take_next(struct pg_batch *batch)
 enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err)
 {
     bool alive = pg_conn_pump(batch->conn, err);
-    while (take_next(batch)) {
-        if (PQstatus(batch->conn->pq) == CONNECTION_BAD) {
-            (void)pg_set_error(err, ERROR_CONNECT, "talk to the server",
-                               PQerrorMessage(batch->conn->pq));
-            return PG_FAILED;
-        }
-    }
-    if (!alive)
-        return PG_FAILED;
-    return batch->current == batch->n ? PG_DONE : PG_AGAIN;
+    while (take_next(batch))
+        ;
+    if (batch->current == batch->n)
+        return PG_DONE;
+    if (alive && PQstatus(batch->conn->pq) == CONNECTION_OK && batch->ends < 2)
+        return PG_AGAIN;
+    if (alive)
+        (void)pg_set_error(err, ERROR_CONNECT, "talk to the server",
+                           PQerrorMessage(batch->conn->pq));
+    return PG_FAILED;
 }
 
 const struct pg_outcome *pg_batch_outcome(const struct pg_batch *batch, size_t section)

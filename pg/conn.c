@@ -137,6 +137,11 @@ bool pg_conn_pump(struct pg_conn *conn, struct error *err)
     return true;
 }
 
+bool pg_conn_idle(struct pg_conn *conn, struct error *err)
+{
+    return pg_conn_pump(conn, err);
+}
+
 int pg_conn_fd(const struct pg_conn *conn)
 {
     return PQsocket(conn->pq);

@@ -34,6 +34,9 @@ int pg_conn_version(const struct pg_conn *conn);     /* 150018 */
 /* The version as the server writes it, without what a distribution adds; lives as long as conn. */
 const char *pg_conn_version_text(const struct pg_conn *conn);
 
+/* Between batches: takes what the server said unasked. False when the session has ended. */
+bool pg_conn_idle(struct pg_conn *conn, struct error *err) MUSTCHECK;
+
 /* Asks the server to cancel what runs, on a thread of its own, since libpq's cancel may block; then
  * closes. */
 void pg_conn_abandon(struct pg_conn *conn);

@@ -10,6 +10,9 @@
 enum { LOCK_OBJSUBID_INT8 = 1, LOCK_OBJSUBID_PAIR = 2 };
 enum { LOCK_KEY_TEXT_SIZE = 48 };
 
+/* The first half of the pairs that the ledger's own functions lock for a moment; never a duty. */
+enum { LOCK_LEDGER_CLASSID = 1885826148 };
+
 /* One lock of one database. Any other objsubid is an extension's own and is never decoded. */
 struct lock_key {
     uint32_t classid;

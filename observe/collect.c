@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Plans a poll's sections and turns their answers into a snapshot. */
+#include "observe/collect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "observe/duties.h"
+#include "observe/fill.h"
+#include "observe/ledger_rows.h"
+#include "observe/probe.h"
+#include "observe/roles.h"
+#include "observe/sessions.h"
+#include "observe/table_rows.h"
+#include "sql.h"
+
+static const int64_t identity_every_us = 15 * SECOND_US;
+static const int64_t section_lock_timeout_us = 200 * 1000;
+static const int64_t section_statement_timeout_us = SECOND_US;
+enum { VERSION_WAITSTART = 140000 };
+
+/* Who the server is, as of its last reading. */
+struct identity {
+    struct arena *arena;
+    const char *system_identifier;
+    int32_t timeline;
+    const char *database;
+    bool privileged;
+    bool has_ledger;
+    int32_t ledger_version;
+};
+
+struct collector {
+    const struct config *config;
+    const struct config_server *server;
+    struct probes probes;
+    struct pg_section *plan;
+    size_t n_plan;
+    struct arena *plan_arena;
+    struct arena *registry_arena; /* the ledger's definitions */
+    struct config_duty *registry;
+    size_t n_registry;
+    const char *open_pids; /* '{...}', in registry_arena */
+    struct identity identity;
+    struct roles *roles;
+    int backend_pid;
+    int32_t version_num;
+    char version[32];
+    bool direct;
+    int64_t postmaster_start_us;
+    bool in_recovery;
+    int64_t database_oid;
+    int64_t cost_us;
+    int64_t now_us; /* of the plan */
+};
+
+/* What one poll decoded; lives in a scratch arena. */
+struct reading {
+    struct collector *collector;
+    const struct pg_batch *batch;
+    struct arena *scratch;
+    struct sessions sessions;
+    struct ledger_rows ledger;
+    bool ledger_read;
+};
+
+struct server_row {
+    int32_t pid;
+    int64_t database_oid;
+    bool in_recovery;
+    int64_t postmaster_start_us;
+};
+
+static const struct pg_column server_columns[] = {
+    {"pid", PG_INT4, offsetof(struct server_row, pid)},
+    {"database_oid", PG_INT8, offsetof(struct server_row, database_oid)},
+    {"in_recovery", PG_BOOL, offsetof(struct server_row, in_recovery)},
+    {"postmaster_start", PG_TIME, offsetof(struct server_row, postmaster_start_us)},
+    {0},
+};
+
+static const struct pg_column identity_columns[] = {
+    {"system_identifier", PG_TEXT, offsetof(struct identity, system_identifier)},
+    {"timeline", PG_INT4, offsetof(struct identity, timeline)},
+    {"database", PG_TEXT, offsetof(struct identity, database)},
+    {"privileged", PG_BOOL, offsetof(struct identity, privileged)},
+    {"has_ledger", PG_BOOL, offsetof(struct identity, has_ledger)},
+    {0},
+};
+
+struct version_row {
+    int32_t version;
+};
+
+static const struct pg_column version_columns[] = {
+    {"version", PG_INT4, offsetof(struct version_row, version)},
+    {0},
+};
+
+struct collector *collector_new(const struct config *config, const struct config_server *server)
+{
+    struct collector *collector = xcalloc(1, sizeof *collector);
+    collector->config = config;
+    collector->server = server;
+    collector->plan_arena = arena_new();
+    collector->registry_arena = arena_new();
+    collector->open_pids = "{}";
+    collector->identity.arena = arena_new();
+    collector->identity.timeline = -1;
+    collector->identity.ledger_version = -1;
+    collector->roles = roles_new();
+    probes_init(&collector->probes);
+    return collector;
+}
+
+void collector_free(struct collector *collector)
+{
+    if (!collector)
+        return;
+    probes_done(&collector->probes);
+    roles_free(collector->roles);
+    arena_free(collector->plan_arena);
+    arena_free(collector->registry_arena);
+    arena_free(collector->identity.arena);
+    free(collector->plan);
+    free(collector);
+}
+
+void collector_connected(struct collector *collector, const struct pg_conn *conn)
+{
+    const char *version = pg_conn_version_text(conn);
+    size_t size = strnlen(version, sizeof collector->version - 1);
+    memcpy(collector->version, version, size);
+    collector->version[size] = '\0';
+    collector->version_num = pg_conn_version(conn);
+    collector->backend_pid = pg_conn_backend_pid(conn);
+    collector->direct = false; /* until the server says which backend it is */
+    probes_forget_prepared(&collector->probes);
+    struct probe *locks = &collector->probes.items[PROBE_LOCKS];
+    free(locks->query);
+    locks->query =
+        xstrdup(collector->version_num >= VERSION_WAITSTART ? sql_locks : sql_locks_before_14);
+}
+
+/* The lease rows and progress tables that the definitions name. */
+static void want_tables(struct collector *collector, const struct config_duty *duties, size_t n)
+{
+    struct arena *arena = collector->plan_arena;
+    for (size_t i = 0; i < n; i++) {
+        const struct config_duty *duty = &duties[i];
+        const char *query =
+            duty->mechanism == MECHANISM_LEASE ? lease_query(&duty->lease, arena, NULL) : NULL;
+        if (query) {
+            struct probe *probe = probes_lease(&collector->probes, duty->lease.table, query);
+            probe->wanted = true;
+            probe_add_row(probe, duty->lease.row);
+        }
+        query = duty->progress.table ? progress_query(&duty->progress, arena, NULL) : NULL;
+        if (query)
+            probes_progress(&collector->probes, duty->name, query)->wanted = true;
+    }
+}
+
+static bool probe_due(const struct collector *collector, const struct probe *probe, int64_t now_us)
+{
+    if (now_us < probe->next_us)
+        return false;
+    switch (probe->kind) {
+    case PROBE_SERVER:
+    case PROBE_LOCKS:
+    case PROBE_IDENTITY:
+        return true;
+    case PROBE_ROLES:
+        return roles_wanted(collector->roles, now_us);
+    case PROBE_LEDGER_VERSION:
+    case PROBE_LEDGER:
+        return collector->identity.has_ledger;
+    case PROBE_LEASE:
+    case PROBE_PROGRESS:
+        return probe->wanted;
+    }
+    return false;
+}
+
+static const char *probe_parameter(const struct collector *collector, const struct probe *probe)
+{
+    if (probe->kind == PROBE_LOCKS)
+        return collector->open_pids;
+    if (probe->kind == PROBE_ROLES)
+        return roles_question(collector->roles, collector->plan_arena);
+    if (probe->kind == PROBE_LEASE)
+        return text_array(probe->rows, probe->n_rows, collector->plan_arena);
+    return NULL;
+}
+
+static void plan_probe(struct collector *collector, struct probe *probe)
+{
+    const char *parameter = probe_parameter(collector, probe);
+    probe->planned = true;
+    probe->position = collector->n_plan;
+    collector->plan[collector->n_plan++] = (struct pg_section){
+        .name = probe->name,
+        .query = probe->query,
+        .n_params = parameter ? 1 : 0,
+        .params = {parameter},
+        .prepared = collector->direct ? &probe->prepared : NULL,
+        .lock_timeout_us = section_lock_timeout_us,
+        .statement_timeout_us = section_statement_timeout_us,
+    };
+}
+
+const struct pg_section *collector_plan(struct collector *collector, int64_t now_us, size_t *ret_n)
+{
+    arena_free(collector->plan_arena);
+    collector->plan_arena = arena_new();
+    collector->now_us = now_us;
+    probes_clear_wanted(&collector->probes);
+    want_tables(collector, collector->registry, collector->n_registry);
+    want_tables(collector, collector->server->duties, collector->server->n_duties);
+    struct probes *probes = &collector->probes;
+    collector->plan = xreallocarray(collector->plan, probes->n, sizeof *collector->plan);
+    collector->n_plan = 0;
+    for (size_t i = 0; i < probes->n; i++) {
+        probes->items[i].planned = false;
+        if (probe_due(collector, &probes->items[i], now_us))
+            plan_probe(collector, &probes->items[i]);
+    }
+    *ret_n = collector->n_plan;
+    return collector->plan;
+}
+
+static const struct pg_outcome *outcome_of(const struct reading *reading, const struct probe *probe)
+{
+    return probe->planned ? pg_batch_outcome(reading->batch, probe->position) : NULL;
+}
+
+/* The probe's rows of this poll; NULL if it was not asked or failed. */
+static const struct pg_answer *answer_of(const struct reading *reading, size_t probe)
+{
+    const struct pg_outcome *outcome =
+        outcome_of(reading, &reading->collector->probes.items[probe]);
+    return outcome ? outcome->rows : NULL;
+}
+
+static void note_outcomes(struct reading *reading)
+{
+    struct collector *collector = reading->collector;
+    collector->cost_us = 0;
+    for (size_t i = 0; i < collector->probes.n; i++) {
+        const struct pg_outcome *outcome = outcome_of(reading, &collector->probes.items[i]);
+        if (!outcome)
+            continue;
+        bool ok = outcome->rows != NULL;
+        probes_note(&collector->probes, i, ok ? NULL : &outcome->error, collector->now_us);
+        if (ok)
+            collector->cost_us += outcome->clock_after_us - outcome->clock_before_us;
+    }
+}
+
+/* A section whose rows could not be understood is as failed as one that the server refused. */
+static void note_unread(struct reading *reading, size_t probe, const struct error *err)
+{
+    probes_note(&reading->collector->probes, probe, err, reading->collector->now_us);
+}
+
+static bool read_one(struct reading *reading, size_t probe, const struct pg_column *columns,
+                     size_t row_size, struct arena *arena, void **ret_row, struct error *err)
+{
+    const struct pg_answer *answer = answer_of(reading, probe);
+    size_t n = 0;
+    if (!answer) {
+        const struct pg_outcome *outcome =
+            outcome_of(reading, &reading->collector->probes.items[probe]);
+        if (outcome)
+            *err = outcome->error;
+        return false;
+    }
+    bool ok = pg_answer_decode(answer, columns, row_size, arena, ret_row, &n, err);
+    if (ok && n != 1)
+        ok = error_set(err, ERROR_QUERY, "could not read section \"%s\": %zu rows",
+                       reading->collector->probes.items[probe].name, n);
+    if (!ok)
+        note_unread(reading, probe, err);
+    return ok;
+}
+
+/* The server may have become another one under the same session (a pooler), or another kind. */
+static bool read_server(struct reading *reading, struct error *err)
+{
+    struct collector *collector = reading->collector;
+    void *found = NULL;
+    if (!read_one(reading, PROBE_SERVER, server_columns, sizeof(struct server_row),
+                  reading->scratch, &found, err))
+        return false;
+    const struct server_row *row = found;
+    bool moved = row->postmaster_start_us != collector->postmaster_start_us ||
+                 row->in_recovery != collector->in_recovery;
+    if (moved) {
+        collector->probes.items[PROBE_IDENTITY].next_us = 0;
+        collector->probes.items[PROBE_LEDGER_VERSION].next_us = 0;
+    }
+    collector->direct = row->pid == collector->backend_pid;
+    collector->database_oid = row->database_oid;
+    collector->in_recovery = row->in_recovery;
+    collector->postmaster_start_us = row->postmaster_start_us;
+    return true;
+}
+
+static void read_identity(struct reading *reading)
+{
+    struct collector *collector = reading->collector;
+    struct arena *arena = arena_new();
+    struct error err = {0};
+    void *found = NULL;
+    if (!read_one(reading, PROBE_IDENTITY, identity_columns, sizeof(struct identity), arena, &found,
+                  &err)) {
+        arena_free(arena);
+        return;
+    }
+    int32_t ledger_version = collector->identity.ledger_version;
+    arena_free(collector->identity.arena);
+    collector->identity = *(const struct identity *)found;
+    collector->identity.arena = arena;
+    collector->identity.ledger_version = collector->identity.has_ledger ? ledger_version : 0;
+    collector->probes.items[PROBE_IDENTITY].next_us = collector->now_us + identity_every_us;
+    if (!collector->identity.has_ledger)
+        collector->n_registry = 0;
+}
+
+static void read_ledger_version(struct reading *reading)
+{
+    struct collector *collector = reading->collector;
+    struct error err = {0};
+    void *found = NULL;
+    if (!read_one(reading, PROBE_LEDGER_VERSION, version_columns, sizeof(struct version_row),
+                  reading->scratch, &found, &err)) {
+        if (err.kind != ERROR_NONE)
+            collector->identity.ledger_version = -1;
+        return;
+    }
+    collector->identity.ledger_version = ((const struct version_row *)found)->version;
+    collector->probes.items[PROBE_LEDGER_VERSION].next_us = collector->now_us + identity_every_us;
+}
+
+/* The registry outlives a poll in which the ledger could not be read: its locks are still watched.
+ */
+static void learn_registry(struct reading *reading)
+{
+    struct collector *collector = reading->collector;
+    arena_free(collector->registry_arena);
+    collector->registry_arena = arena_new();
+    collector->registry =
+        ledger_definitions(&reading->ledger, collector->registry_arena, &collector->n_registry);
+    collector->open_pids = ledger_open_pids(&reading->ledger, collector->registry_arena);
+}
+
+static void read_ledger(struct reading *reading)
+{
+    const struct pg_answer *answer = answer_of(reading, PROBE_LEDGER);
+    struct error err = {0};
+    if (!answer) {
+        const struct section *status = &reading->collector->probes.status[PROBE_LEDGER];
+        bool gone =
+            strcmp(status->sqlstate, "42P01") == 0 || strcmp(status->sqlstate, "3F000") == 0;
+        if (gone)
+            reading->collector->probes.items[PROBE_IDENTITY].next_us = 0;
+        return;
+    }
+    reading->ledger_read = ledger_decode(answer, reading->scratch, &reading->ledger, &err);
+    if (reading->ledger_read)
+        learn_registry(reading);
+    else
+        note_unread(reading, PROBE_LEDGER, &err);
+}
+
+static void read_roles(struct reading *reading)
+{
+    const struct pg_answer *answer = answer_of(reading, PROBE_ROLES);
+    struct error err = {0};
+    if (answer && !roles_learn(reading->collector->roles, answer, reading->collector->now_us, &err))
+        note_unread(reading, PROBE_ROLES, &err);
+}
+
+static bool read_locks(struct reading *reading, struct snapshot *snapshot, struct error *err)
+{
+    const struct pg_outcome *outcome =
+        outcome_of(reading, &reading->collector->probes.items[PROBE_LOCKS]);
+    if (!outcome)
+        return error_set(err, ERROR_QUERY,
+                         "could not read section \"locks\": it failed before and is not asked yet");
+    if (!outcome->rows) {
+        *err = outcome->error;
+        return false;
+    }
+    snapshot->read_lower_us = outcome->clock_before_us;
+    snapshot->read_upper_us = outcome->clock_after_us;
+    if (sessions_decode(outcome->rows, reading->collector->database_oid, reading->scratch,
+                        &reading->sessions, err))
+        return true;
+    note_unread(reading, PROBE_LOCKS, err);
+    return false;
+}
+
+static struct server_facts facts_of(const struct collector *collector, struct arena *arena)
+{
+    const struct identity *identity = &collector->identity;
+    return (struct server_facts){
+        .system_identifier = arena_strdup(arena, identity->system_identifier),
+        .timeline = identity->timeline,
+        .database = arena_strdup(arena, identity->database ? identity->database : ""),
+        .version = arena_strdup(arena, collector->version),
+        .version_num = collector->version_num,
+        .postmaster_start_us = collector->postmaster_start_us,
+        .in_recovery = collector->in_recovery,
+        .privileged = identity->privileged,
+        .direct = collector->direct,
+        .ledger_version = identity->ledger_version,
+    };
+}
+
+/* Lease rows and progress of every table that answered. */
+static void fill_from_tables(struct reading *reading, struct snapshot *snapshot)
+{
+    struct probes *probes = &reading->collector->probes;
+    for (size_t i = PROBE_FIXED; i < probes->n; i++) {
+        const struct pg_outcome *outcome = outcome_of(reading, &probes->items[i]);
+        struct error err = {0};
+        if (!outcome || !outcome->rows)
+            continue;
+        bool ok = probes->items[i].kind == PROBE_LEASE
+                      ? fill_leases(snapshot, &probes->items[i], outcome, reading->scratch, &err)
+                      : fill_progress(snapshot, &probes->items[i], outcome->rows, &err);
+        if (!ok)
+            note_unread(reading, i, &err);
+    }
+}
+
+static void fill_duties(struct reading *reading, struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->n_duties; i++) {
+        struct duty *duty = &snapshot->duties[i];
+        if (reading->ledger_read && duty->source == SOURCE_LEDGER)
+            ledger_fill(&reading->ledger, duty, snapshot->arena);
+        fill_lock(snapshot, duty, &reading->sessions, reading->collector->roles);
+    }
+    fill_from_tables(reading, snapshot);
+    for (size_t i = 0; i < snapshot->n_duties; i++)
+        fill_term(&snapshot->duties[i], &reading->sessions);
+}
+
+static struct snapshot *make_snapshot(struct reading *reading, const struct snapshot *previous,
+                                      struct error *err)
+{
+    struct collector *collector = reading->collector;
+    struct snapshot *snapshot = snapshot_new();
+    bool ok = read_server(reading, err) && read_locks(reading, snapshot, err);
+    if (!ok) {
+        snapshot_unref(snapshot);
+        return NULL;
+    }
+    read_identity(reading);
+    read_ledger_version(reading);
+    read_ledger(reading);
+    read_roles(reading);
+    snapshot->facts = facts_of(collector, snapshot->arena);
+    snapshot->foreign_locks = reading->sessions.foreign;
+    const struct definitions definitions = {.registry = collector->registry,
+                                            .n_registry = collector->n_registry,
+                                            .server = collector->server,
+                                            .config = collector->config};
+    duties_list(snapshot, &definitions, &reading->sessions, previous);
+    fill_duties(reading, snapshot);
+    return snapshot;
+}
+
+struct snapshot *collector_take(struct collector *collector, const struct pg_batch *batch,
+                                const struct snapshot *previous, int64_t started_us,
+                                int64_t ended_us, struct error *err)
+{
+    struct reading reading = {.collector = collector, .batch = batch, .scratch = arena_new()};
+    note_outcomes(&reading);
+    struct snapshot *snapshot = make_snapshot(&reading, previous, err);
+    arena_free(reading.scratch);
+    if (snapshot)
+        snapshot->facts.clock_skew_us = snapshot->read_lower_us +
+                                        (snapshot->read_upper_us - snapshot->read_lower_us) / 2 -
+                                        (started_us + (ended_us - started_us) / 2);
+    return snapshot;
+}
+
+const struct section *collector_sections(const struct collector *collector, size_t *ret_n)
+{
+    *ret_n = collector->probes.n;
+    return collector->probes.status;
+}
+
+void collector_failed(struct collector *collector, const struct error *err)
+{
+    for (size_t i = 0; i < collector->probes.n; i++)
+        probes_note(&collector->probes, i, err, collector->now_us);
+}
+
+int64_t collector_cost_us(const struct collector *collector)
+{
+    return collector->cost_us;
+}

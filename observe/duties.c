@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Named duties first, then discovery. */
+#include "observe/duties.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+/* A released lock that was discovered stays as vacant for this long. */
+static const int64_t discovery_keep_us = 15 * MINUTE_US;
+
+/* A duty to be: small, so that sorting is cheap. `other` is a second definition that fills gaps of
+ * the first. */
+struct entry {
+    const char *name;
+    enum mechanism mechanism;
+    enum duty_source source;
+    struct lock_key key;
+    const char *key_text;
+    const struct config_duty *definition, *other; /* NULL for a discovered duty */
+};
+
+struct list {
+    struct entry *entries;
+    size_t n;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int by_name = strcmp(x->name, y->name);
+    return by_name ? by_name : (int)x->source - (int)y->source;
+}
+
+/* By what it is held by, then by source: the first of equals keeps its place. */
+static int compare_authority(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->mechanism != y->mechanism)
+        return (int)x->mechanism - (int)y->mechanism;
+    int by_key = x->mechanism == MECHANISM_LOCK ? lock_key_compare(x->key, y->key)
+                                                : strcmp(x->key_text, y->key_text);
+    return by_key ? by_key : (int)x->source - (int)y->source;
+}
+
+static bool same_authority(const struct entry *a, const struct entry *b)
+{
+    if (a->mechanism != b->mechanism)
+        return false;
+    return a->mechanism == MECHANISM_LOCK ? lock_key_equal(a->key, b->key)
+                                          : strcmp(a->key_text, b->key_text) == 0;
+}
+
+static const char *key_text_of(const struct config_duty *definition, struct arena *arena)
+{
+    char text[LOCK_KEY_TEXT_SIZE];
+    if (definition->mechanism == MECHANISM_LEASE)
+        return arena_printf(arena, "%s:%s", definition->lease.table, definition->lease.row);
+    lock_key_format(definition->key, text);
+    return arena_strdup(arena, text);
+}
+
+static void add_defined(struct list *list, const struct config_duty *definitions, size_t n,
+                        enum duty_source source, struct arena *arena)
+{
+    for (size_t i = 0; i < n; i++) {
+        list->entries[list->n++] = (struct entry){
+            .name = definitions[i].name,
+            .mechanism = definitions[i].mechanism,
+            .source = source,
+            .key = definitions[i].key,
+            .key_text = key_text_of(&definitions[i], arena),
+            .definition = &definitions[i],
+        };
+    }
+}
+
+static void sort_entries(struct list *list, int (*compare)(const void *, const void *))
+{
+    if (list->n > 1)
+        qsort(list->entries, list->n, sizeof *list->entries, compare);
+}
+
+/* One duty a lock or lease row, and one a name: the registry wins over the config. */
+static void drop_shadowed(struct list *list)
+{
+    size_t left = 0;
+    sort_entries(list, compare_authority);
+    for (size_t i = 0; i < list->n; i++) {
+        if (left > 0 && same_authority(&list->entries[left - 1], &list->entries[i]))
+            list->entries[left - 1].other = list->entries[i].definition;
+        else
+            list->entries[left++] = list->entries[i];
+    }
+    list->n = left;
+    sort_entries(list, compare_entries);
+    left = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (left == 0 || strcmp(list->entries[left - 1].name, list->entries[i].name) != 0)
+            list->entries[left++] = list->entries[i];
+    }
+    list->n = left;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return lock_key_compare(*(const struct lock_key *)a, *(const struct lock_key *)b);
+}
+
+/* The keys that named duties have, sorted; from malloc. */
+static struct lock_key *named_keys(const struct list *list, size_t *ret_n)
+{
+    struct lock_key *keys = xcalloc(list->n, sizeof *keys);
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->entries[i].mechanism == MECHANISM_LOCK)
+            keys[n++] = list->entries[i].key;
+    }
+    if (n > 1)
+        qsort(keys, n, sizeof *keys, compare_keys);
+    *ret_n = n;
+    return keys;
+}
+
+static int compare_watched(const void *a, const void *b)
+{
+    const struct watched_lock *x = a, *y = b;
+    int by_key = lock_key_compare(x->key, y->key);
+    return by_key ? by_key : (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static const struct watched_lock *find_watched(const struct snapshot *snapshot, struct lock_key key,
+                                               int32_t pid)
+{
+    struct watched_lock wanted = {.key = key, .pid = pid};
+    if (!snapshot || snapshot->n_watched == 0)
+        return NULL;
+    return bsearch(&wanted, snapshot->watched, snapshot->n_watched, sizeof *snapshot->watched,
+                   compare_watched);
+}
+
+/* A sorted set of keys. */
+struct key_set {
+    struct lock_key *keys;
+    size_t n;
+};
+
+static bool key_in(const struct key_set *set, struct lock_key key)
+{
+    return set->n > 0 && bsearch(&key, set->keys, set->n, sizeof *set->keys, compare_keys) != NULL;
+}
+
+static bool of_ledger(struct lock_key key)
+{
+    return key.objsubid == LOCK_OBJSUBID_PAIR && key.classid == LOCK_LEDGER_CLASSID;
+}
+
+/* Held keys that nobody named: counts them and carries on since when each session has held its
+ * lock. */
+static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sessions,
+                          const struct key_set *named, const struct snapshot *previous)
+{
+    struct lock_key last = {0};
+    snapshot->watched = arena_array(snapshot->arena, sessions->n_locks, sizeof *snapshot->watched);
+    snapshot->unregistered_locks = 0;
+    for (size_t i = 0; i < sessions->n_locks; i++) {
+        const struct lock_row *row = sessions->locks[i];
+        struct lock_key key = lock_row_key(row);
+        if (!row->granted || of_ledger(key) || key_in(named, key))
+            continue;
+        if (!lock_key_equal(key, last))
+            snapshot->unregistered_locks++;
+        last = key;
+        const struct watched_lock *before = find_watched(previous, key, row->pid);
+        snapshot->watched[snapshot->n_watched++] =
+            (struct watched_lock){.key = key,
+                                  .pid = row->pid,
+                                  .since_us = before ? before->since_us : snapshot->read_upper_us};
+    }
+}
+
+static void add_discovered(struct list *list, struct lock_key key, struct arena *arena)
+{
+    char text[LOCK_KEY_TEXT_SIZE];
+    lock_key_format(key, text);
+    const char *name = arena_printf(arena, "advisory/%s", text);
+    list->entries[list->n++] = (struct entry){.name = name,
+                                              .key_text = name + strlen("advisory/"),
+                                              .source = SOURCE_DISCOVERY,
+                                              .key = key};
+}
+
+static bool watched_now(const struct snapshot *snapshot, struct lock_key key)
+{
+    size_t low = 0, high = snapshot->n_watched;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lock_key_compare(snapshot->watched[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < snapshot->n_watched && lock_key_equal(snapshot->watched[low].key, key);
+}
+
+/* Members stay: as long as they are held, and a while after. */
+static struct key_set keep_discovered(const struct snapshot *snapshot,
+                                      const struct snapshot *previous, const struct key_set *named)
+{
+    struct key_set members = {.keys =
+                                  xcalloc(previous ? previous->n_duties : 0, sizeof *members.keys)};
+    for (size_t i = 0; previous && i < previous->n_duties; i++) {
+        const struct duty *duty = &previous->duties[i];
+        bool recent = duty->trail.seen_us != TIME_UNKNOWN &&
+                      snapshot->read_upper_us - duty->trail.seen_us < discovery_keep_us;
+        if (duty->source == SOURCE_DISCOVERY && !key_in(named, duty->key) &&
+            (recent || watched_now(snapshot, duty->key)))
+            members.keys[members.n++] = duty->key;
+    }
+    if (members.n > 1)
+        qsort(members.keys, members.n, sizeof *members.keys, compare_keys);
+    return members;
+}
+
+/* Locks that one session has held long enough join, while there is room. */
+static void discover(struct list *list, const struct snapshot *snapshot,
+                     const struct key_set *members, const struct config *config)
+{
+    size_t room = (size_t)config->discovery_limit;
+    struct lock_key last = {0};
+    for (size_t i = 0; i < members->n && i < room; i++)
+        add_discovered(list, members->keys[i], snapshot->arena);
+    room -= members->n < room ? members->n : room;
+    for (size_t i = 0; i < snapshot->n_watched && room > 0; i++) {
+        const struct watched_lock *lock = &snapshot->watched[i];
+        int64_t held_us = snapshot->read_lower_us - lock->since_us;
+        bool long_enough = config->discovery_after_us == 0 || held_us >= config->discovery_after_us;
+        if (!long_enough || lock_key_equal(lock->key, last) || key_in(members, lock->key))
+            continue;
+        add_discovered(list, lock->key, snapshot->arena);
+        last = lock->key;
+        room--;
+    }
+}
+
+/* What the first definition does not declare, the second may. */
+static int64_t declared(int64_t first, int64_t second, int64_t unknown)
+{
+    return first == unknown ? second : first;
+}
+
+static struct thresholds merge_limits(const struct thresholds *a, const struct thresholds *b)
+{
+    return (struct thresholds){
+        .min_candidates = (int32_t)declared(a->min_candidates, b->min_candidates, -1),
+        .stall_after_us = declared(a->stall_after_us, b->stall_after_us, -1),
+        .run_every_us = declared(a->run_every_us, b->run_every_us, -1),
+        .takeover_slow_after_us =
+            declared(a->takeover_slow_after_us, b->takeover_slow_after_us, -1),
+        .wait_slow_after_us = declared(a->wait_slow_after_us, b->wait_slow_after_us, -1),
+        .alerts_paused_until_us =
+            declared(a->alerts_paused_until_us, b->alerts_paused_until_us, TIME_UNKNOWN),
+    };
+}
+
+static void define_duty(struct duty *duty, const struct entry *entry, struct arena *arena)
+{
+    const struct config_duty *a = entry->definition, *b = entry->other ? entry->other : a;
+    duty_init(duty);
+    duty->source = entry->source;
+    duty->mechanism = entry->mechanism;
+    duty->key = entry->key;
+    duty->key_text = entry->key_text;
+    duty->name = a ? arena_strdup(arena, a->name) : entry->name;
+    if (!a)
+        return;
+    duty->candidate_pattern = arena_strdup(arena, a->candidates ? a->candidates : b->candidates);
+    duty->team = arena_strdup(arena, a->team ? a->team : b->team);
+    duty->runbook = arena_strdup(arena, a->runbook ? a->runbook : b->runbook);
+    duty->limits = merge_limits(&a->limits, &b->limits);
+}
+
+void duties_list(struct snapshot *snapshot, const struct definitions *definitions,
+                 const struct sessions *sessions, const struct snapshot *previous)
+{
+    const struct config *config = definitions->config;
+    const struct config_server *server = definitions->server;
+    size_t room = definitions->n_registry + server->n_duties + (size_t)config->discovery_limit;
+    struct list list = {.entries = xcalloc(room, sizeof *list.entries)};
+    add_defined(&list, definitions->registry, definitions->n_registry, SOURCE_LEDGER,
+                snapshot->arena);
+    add_defined(&list, server->duties, server->n_duties, SOURCE_CONFIG, snapshot->arena);
+    drop_shadowed(&list);
+    struct key_set named = {0};
+    named.keys = named_keys(&list, &named.n);
+    watch_unnamed(snapshot, sessions, &named, previous);
+    if (config->discovery_enabled) {
+        struct key_set members = keep_discovered(snapshot, previous, &named);
+        discover(&list, snapshot, &members, config);
+        free(members.keys);
+        sort_entries(&list, compare_entries);
+    }
+    free(named.keys);
+    snapshot->duties = arena_array(snapshot->arena, list.n, sizeof *snapshot->duties);
+    for (size_t i = 0; i < list.n; i++)
+        define_duty(&snapshot->duties[snapshot->n_duties++], &list.entries[i], snapshot->arena);
+    free(list.entries);
+}

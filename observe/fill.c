@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* From one reading into duties. */
+#include "observe/fill.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "observe/table_rows.h"
+
+static const char *address_of(const struct lock_row *row)
+{
+    if (row->client_addr)
+        return row->client_addr;
+    bool visible = row->backend_start_us != TIME_UNKNOWN;
+    return visible && row->client_port == -1 ? "local" : NULL;
+}
+
+static struct owner owner_of(const struct lock_row *row, struct roles *roles, struct arena *arena)
+{
+    if (row->pid < 0)
+        return (struct owner){.backend_start_us = TIME_UNKNOWN,
+                              .acquired_us = TIME_UNKNOWN,
+                              .holder = "prepared transaction"};
+    const char *name = arena_strdup(arena, row->application_name ? row->application_name : "");
+    return (struct owner){
+        .pid = row->pid,
+        .backend_start_us = row->backend_start_us,
+        .acquired_us = TIME_UNKNOWN,
+        .holder = name,
+        .application_name = name,
+        .usename = arena_strdup(arena, roles_name(roles, row->usesysid)),
+        .client_addr = arena_strdup(arena, address_of(row)),
+    };
+}
+
+static void note_owner(const struct snapshot *snapshot, struct duty *duty,
+                       const struct lock_row *row, struct roles *roles)
+{
+    if (duty->owners++ > 0)
+        return;
+    duty->owner = owner_of(row, roles, snapshot->arena);
+    duty->owner_xmin_age = row->xmin_age;
+    if (row->xact_start_us != TIME_UNKNOWN)
+        duty->owner_xact_age_us = snapshot->read_lower_us - row->xact_start_us;
+}
+
+static void note_waiter(const struct snapshot *snapshot, struct duty *duty,
+                        const struct lock_row *row)
+{
+    duty->waiters++;
+    if (row->xmin_age > duty->waiter_xmin_age)
+        duty->waiter_xmin_age = row->xmin_age;
+    if (row->waitstart_us == TIME_UNKNOWN)
+        return;
+    int64_t waited = snapshot->read_lower_us - row->waitstart_us;
+    if (waited > duty->oldest_wait_us)
+        duty->oldest_wait_us = waited > 0 ? waited : 0;
+}
+
+void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
+               struct roles *roles)
+{
+    size_t n = 0;
+    int32_t by_name = 0;
+    bool lock = duty->mechanism == MECHANISM_LOCK;
+    const struct lock_row *const *rows = lock ? sessions_of_key(sessions, duty->key, &n) : NULL;
+    if (snapshot->facts.in_recovery)
+        return;
+    duty->read = lock;
+    for (size_t i = 0; i < n; i++) {
+        if (!rows[i]->granted)
+            note_waiter(snapshot, duty, rows[i]);
+        else if (rows[i]->exclusive)
+            note_owner(snapshot, duty, rows[i], roles);
+        else
+            duty->shared_owners++;
+    }
+    int32_t candidates =
+        sessions_count_candidates(sessions, duty->name, duty->candidate_pattern, rows, n, &by_name);
+    if (duty->candidate_pattern || by_name > 0 || duty->limits.min_candidates >= 0)
+        duty->candidates = candidates;
+}
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The keys that the probe asked for, sorted: two probes may read one table by different columns. */
+static const char **sorted_rows(const struct probe *probe, struct arena *scratch)
+{
+    const char **rows = arena_array(scratch, probe->n_rows, sizeof *rows);
+    if (probe->n_rows == 0)
+        return rows;
+    memcpy(rows, probe->rows, probe->n_rows * sizeof *rows);
+    qsort(rows, probe->n_rows, sizeof *rows, compare_text);
+    return rows;
+}
+
+bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
+                 const struct pg_outcome *outcome, struct arena *scratch, struct error *err)
+{
+    struct lease_rows rows;
+    const char **asked = sorted_rows(probe, scratch);
+    const char *table = probe->name + strlen("lease:");
+    size_t prefix = strlen(table);
+    if (!lease_decode(outcome->rows, scratch, &rows, err))
+        return false;
+    for (size_t i = 0; i < snapshot->n_duties && !snapshot->facts.in_recovery; i++) {
+        struct duty *duty = &snapshot->duties[i];
+        if (duty->mechanism != MECHANISM_LEASE || strncmp(duty->key_text, table, prefix) != 0 ||
+            duty->key_text[prefix] != ':')
+            continue;
+        const char *row = duty->key_text + prefix + 1;
+        if (probe->n_rows > 0 && bsearch(&row, asked, probe->n_rows, sizeof *asked, compare_text))
+            lease_fill(&rows, row, outcome->clock_after_us, duty, snapshot->arena);
+    }
+    return true;
+}
+
+bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
+                   const struct pg_answer *answer, struct error *err)
+{
+    struct duty *duty = (struct duty *)snapshot_find(snapshot, probe->duty);
+    return !duty || progress_fill(answer, duty, snapshot->arena, err);
+}
+
+void fill_term(struct duty *duty, const struct sessions *sessions)
+{
+    const struct term *term = &duty->term;
+    const struct owner *owner = &duty->owner;
+    if (!duty->read || term->generation < 0 || term->ended_us != TIME_UNKNOWN)
+        return;
+    if (duty->mechanism == MECHANISM_LEASE) {
+        duty->term_begun = duty->owners > 0 && text_equal(term->instance, owner->holder);
+        if (duty->term_begun && duty->generation < 0)
+            duty->generation = term->generation;
+        return;
+    }
+    bool same_pid = duty->owners > 0 && owner->pid == term->pid;
+    duty->term_begun = same_pid && owner->backend_start_us != TIME_UNKNOWN &&
+                       owner->backend_start_us == term->backend_start_us;
+    if (duty->term_begun)
+        duty->generation = term->generation;
+    duty->term_alive = !same_pid && sessions_alive(sessions, term->pid, term->backend_start_us);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Fills duties with what one reading says: locks, lease rows, progress, and whether a term is
+ * believed. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "observe/probe.h"
+#include "observe/roles.h"
+#include "observe/sessions.h"
+#include "observe/snapshot.h"
+
+/* Owners, waiters and candidates of a lock duty; on a standby nothing, since its locks are not the
+ * primary's. */
+void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
+               struct roles *roles);
+
+/* Every duty whose lease row the probe read. */
+bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
+                 const struct pg_outcome *outcome, struct arena *scratch,
+                 struct error *err) MUSTCHECK;
+
+/* The cursor of the duty that the probe belongs to. */
+bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
+                   const struct pg_answer *answer, struct error *err) MUSTCHECK;
+
+/* Whether the ledger's open term is the owner's: term_begun, term_alive, generation. */
+void fill_term(struct duty *duty, const struct sessions *sessions);

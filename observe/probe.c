@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The list of a server's sections. */
+#include "observe/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "sql.h"
+
+/* A section that failed this often in a row, and then how long until it is asked again: a locked
+ * table must not cost every poll its lock timeout. */
+enum { FAILURES_TOLERATED = 3 };
+static const int64_t failing_pause_us = 5 * SECOND_US;
+
+static struct probe *add_probe(struct probes *probes, enum probe_kind kind, char *name,
+                               const char *query)
+{
+    size_t n = probes->n + 1;
+    probes->items = xreallocarray(probes->items, n, sizeof *probes->items);
+    probes->status = xreallocarray(probes->status, n, sizeof *probes->status);
+    probes->items[probes->n] = (struct probe){.kind = kind, .name = name, .query = xstrdup(query)};
+    probes->status[probes->n] = (struct section){.name = name};
+    return &probes->items[probes->n++];
+}
+
+void probes_init(struct probes *probes)
+{
+    *probes = (struct probes){0};
+    (void)add_probe(probes, PROBE_SERVER, xstrdup("server"), sql_server);
+    (void)add_probe(probes, PROBE_LOCKS, xstrdup("locks"), sql_locks);
+    (void)add_probe(probes, PROBE_IDENTITY, xstrdup("identity"), sql_identity);
+    (void)add_probe(probes, PROBE_ROLES, xstrdup("roles"), sql_roles);
+    (void)add_probe(probes, PROBE_LEDGER_VERSION, xstrdup("ledger_version"), sql_ledger_version);
+    (void)add_probe(probes, PROBE_LEDGER, xstrdup("ledger"), sql_ledger);
+}
+
+void probes_done(struct probes *probes)
+{
+    for (size_t i = 0; i < probes->n; i++) {
+        free(probes->items[i].name);
+        free(probes->items[i].query);
+        free(probes->items[i].duty);
+        free(probes->items[i].rows);
+        free((char *)probes->status[i].message);
+    }
+    free(probes->items);
+    free(probes->status);
+    *probes = (struct probes){0};
+}
+
+void probes_forget_prepared(struct probes *probes)
+{
+    for (size_t i = 0; i < probes->n; i++) {
+        probes->items[i].prepared = (struct pg_prepared){0};
+        probes->items[i].next_us = 0;
+        probes->items[i].failures = 0;
+    }
+}
+
+struct probe *probes_lease(struct probes *probes, const char *table, const char *query)
+{
+    for (size_t i = PROBE_FIXED; i < probes->n; i++) {
+        struct probe *probe = &probes->items[i];
+        if (probe->kind == PROBE_LEASE && strcmp(probe->query, query) == 0)
+            return probe;
+    }
+    return add_probe(probes, PROBE_LEASE, xasprintf("lease:%s", table), query);
+}
+
+struct probe *probes_progress(struct probes *probes, const char *duty, const char *query)
+{
+    for (size_t i = PROBE_FIXED; i < probes->n; i++) {
+        struct probe *probe = &probes->items[i];
+        if (probe->kind == PROBE_PROGRESS && strcmp(probe->duty, duty) == 0 &&
+            strcmp(probe->query, query) == 0)
+            return probe;
+    }
+    struct probe *probe = add_probe(probes, PROBE_PROGRESS, xasprintf("progress:%s", duty), query);
+    probe->duty = xstrdup(duty);
+    return probe;
+}
+
+void probes_clear_wanted(struct probes *probes)
+{
+    for (size_t i = PROBE_FIXED; i < probes->n; i++) {
+        probes->items[i].wanted = false;
+        probes->items[i].n_rows = 0;
+    }
+}
+
+void probe_add_row(struct probe *probe, const char *row)
+{
+    if ((probe->n_rows & (probe->n_rows - 1)) == 0)
+        probe->rows =
+            xreallocarray(probe->rows, probe->n_rows ? 2 * probe->n_rows : 1, sizeof *probe->rows);
+    probe->rows[probe->n_rows++] = row;
+}
+
+void probes_note(struct probes *probes, size_t index, const struct error *err, int64_t now_us)
+{
+    struct probe *probe = &probes->items[index];
+    struct section *status = &probes->status[index];
+    bool same = err && status->message && strcmp(status->message, err->message) == 0;
+    status->up = !err;
+    probe->failures = err ? probe->failures + 1 : 0;
+    if (err && probe->failures >= FAILURES_TOLERATED)
+        probe->next_us = now_us + failing_pause_us;
+    if (same)
+        return;
+    free((char *)status->message);
+    status->message = err ? xstrdup(err->message) : NULL;
+    (void)snprintf(status->sqlstate, sizeof status->sqlstate, "%s", err ? err->sqlstate : "");
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The advisory locks and sessions of one reading, indexed: what collect asks pg_locks in memory. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "pg/batch.h"
+#include "pg/key.h"
+
+/* A lock with its session, or a session without a lock (has_lock false), or a prepared
+ * transaction's lock (pid -1). Columns of observe/sql/locks.sql. */
+struct lock_row {
+    int64_t classid, objid;
+    int32_t objsubid; /* -1: no lock */
+    int64_t lock_database;
+    bool exclusive, granted;
+    int64_t waitstart_us;
+    int32_t pid;
+    int64_t session_database;
+    int64_t usesysid;
+    const char *application_name;
+    const char *client_addr;
+    int32_t client_port; /* -1 for a socket, and where we may not see it */
+    int64_t backend_start_us;
+    int64_t xact_start_us;
+    int32_t xmin_age;
+};
+
+/* Pointers into the rows, each array in its own order; all in one arena. */
+struct sessions {
+    const struct lock_row *
+        *locks; /* of this database, key classes 1 and 2; by key, granted first */
+    size_t n_locks;
+    const struct lock_row **names; /* one a session of this database, by application_name */
+    size_t n_names;
+    const struct lock_row **pids; /* one a session, by pid */
+    size_t n_pids;
+    int32_t foreign; /* granted locks of other databases, or of an extension's objsubid */
+};
+
+/* Rows of sessions_decode stay in the arena. `database` is the oid of ours. */
+bool sessions_decode(const struct pg_answer *answer, int64_t database, struct arena *arena,
+                     struct sessions *ret, struct error *err) MUSTCHECK;
+
+/* The rows of one key: *ret_n of them from the returned pointer on. */
+const struct lock_row *const *sessions_of_key(const struct sessions *sessions, struct lock_key key,
+                                              size_t *ret_n);
+
+struct lock_key lock_row_key(const struct lock_row *row);
+
+/* True if a session of that pid and start exists; a start that we may not see is taken as the same.
+ */
+bool sessions_alive(const struct sessions *sessions, int32_t pid, int64_t backend_start_us);
+
+/* Distinct instances (application_name and client address) among the key's holders and waiters
+ * (rows) and the sessions that match the kit's name for the duty or the LIKE pattern (NULL: none).
+ * *ret_by_name is how many matched by their name. */
+int32_t sessions_count_candidates(const struct sessions *sessions, const char *duty,
+                                  const char *pattern, const struct lock_row *const *rows,
+                                  size_t n_rows, int32_t *ret_by_name);

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* down -> connecting -> idle <-> polling; any of them -> down when the session is lost or too slow.
+ */
+#include "observe/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "observe/collect.h"
+#include "observe/history.h"
+#include "observe/pace.h"
+#include "pg/batch.h"
+#include "pg/conn.h"
+
+enum watch_state { WATCH_DOWN, WATCH_CONNECTING, WATCH_IDLE, WATCH_POLLING };
+
+struct watch {
+    const struct watch_context *context;
+    const struct config_server *server;
+    struct collector *collector;
+    enum watch_state state;
+    struct pg_conn *conn;
+    struct pg_batch *batch;
+    struct pace pace;
+    int64_t due_us;     /* down: the next attempt; idle: the next poll; else the deadline */
+    int64_t attempt_us; /* when the poll under way was due: connecting counts as part of it */
+    int64_t sent_real_us;
+    int failures;
+    struct snapshot *snapshot; /* the last good one */
+    int64_t success_us;
+    struct poll_stats stats;
+    char *reason; /* of the last failure, to log a change only */
+    bool *section_up;
+    size_t n_section_up;
+    bool greeted; /* this session was logged */
+};
+
+struct watch *watch_new(const struct watch_context *context, const struct config *config,
+                        const struct config_server *server)
+{
+    struct watch *watch = xcalloc(1, sizeof *watch);
+    watch->context = context;
+    watch->server = server;
+    watch->collector = collector_new(config, server);
+    watch->pace.configured_us = config->poll_interval_us;
+    watch->due_us = clock_monotonic_us();
+    watch->attempt_us = watch->due_us;
+    watch->success_us = TIME_UNKNOWN;
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    if (!watch)
+        return;
+    pg_batch_free(watch->batch);
+    pg_conn_close(watch->conn);
+    collector_free(watch->collector);
+    snapshot_unref(watch->snapshot);
+    free(watch->reason);
+    free(watch->section_up);
+    free(watch);
+}
+
+void watch_inherit(struct watch *watch, struct watch *old)
+{
+    if (!text_equal(watch->server->name, old->server->name))
+        return;
+    watch->snapshot = STEAL(old->snapshot);
+    watch->success_us = old->success_us;
+    watch->stats = old->stats;
+    watch->reason = STEAL(old->reason);
+    bool same_door = text_equal(watch->server->conninfo, old->server->conninfo) &&
+                     text_equal(watch->server->password_file, old->server->password_file) &&
+                     text_equal(watch->server->password, old->server->password);
+    if (!same_door || old->state != WATCH_IDLE)
+        return;
+    watch->conn = STEAL(old->conn);
+    watch->state = WATCH_IDLE;
+    watch->greeted = old->greeted;
+    collector_connected(watch->collector, watch->conn);
+}
+
+void watch_wants(const struct watch *watch, struct pollfd *ret_fd)
+{
+    *ret_fd = (struct pollfd){.fd = -1};
+    if (!watch->conn)
+        return;
+    ret_fd->fd = pg_conn_fd(watch->conn);
+    ret_fd->events = pg_conn_events(watch->conn);
+}
+
+int64_t watch_due_us(const struct watch *watch)
+{
+    return watch->due_us;
+}
+
+/* Sections' names and words are copied: the collector may be gone before the last reader. */
+static struct section *copy_sections(const struct watch *watch, size_t *ret_n)
+{
+    const struct section *from = collector_sections(watch->collector, ret_n);
+    struct section *sections = xcalloc(*ret_n, sizeof *sections);
+    for (size_t i = 0; i < *ret_n; i++) {
+        sections[i] = from[i];
+        sections[i].name = xstrdup(from[i].name);
+        sections[i].message = from[i].message ? xstrdup(from[i].message) : NULL;
+    }
+    return sections;
+}
+
+static void publish(struct watch *watch)
+{
+    struct published *published = xcalloc(1, sizeof *published);
+    atomic_init(&published->references, 1);
+    published->server = xstrdup(watch->server->name);
+    published->expect = watch->server->expect;
+    published->snapshot = snapshot_ref(watch->snapshot);
+    published->success_monotonic_us = watch->success_us;
+    published->fresh_for_us = pace_fresh_for_us(&watch->pace);
+    published->sections = copy_sections(watch, &published->n_sections);
+    published->stats = watch->stats;
+    board_publish(watch->context->board, published);
+}
+
+static void log_sections(struct watch *watch)
+{
+    const struct poller_hooks *hooks = &watch->context->hooks;
+    size_t n = 0;
+    const struct section *sections = collector_sections(watch->collector, &n);
+    watch->section_up = xreallocarray(watch->section_up, n, sizeof *watch->section_up);
+    for (; watch->n_section_up < n; watch->n_section_up++)
+        watch->section_up[watch->n_section_up] = true; /* so that a first failure is told */
+    for (size_t i = 0; i < n; i++) {
+        bool asked = sections[i].up || sections[i].message;
+        if (asked && sections[i].up != watch->section_up[i] && hooks->section)
+            hooks->section(hooks->context, watch->server->name, &sections[i]);
+        if (asked)
+            watch->section_up[i] = sections[i].up;
+    }
+}
+
+static void log_failure(struct watch *watch, const struct error *err)
+{
+    const struct poller_hooks *hooks = &watch->context->hooks;
+    if (text_equal(watch->reason, err->message))
+        return;
+    free(watch->reason);
+    watch->reason = xstrdup(err->message);
+    if (hooks->failed)
+        hooks->failed(hooks->context, watch->server->name, err);
+}
+
+static void log_success(struct watch *watch)
+{
+    const struct poller_hooks *hooks = &watch->context->hooks;
+    const struct snapshot *snapshot = watch->snapshot;
+    free(STEAL(watch->reason));
+    if (!watch->greeted && hooks->connected)
+        hooks->connected(hooks->context, watch->server->name, snapshot->facts.direct,
+                         snapshot->facts.version);
+    watch->greeted = true;
+    for (size_t i = 0; i < snapshot->n_events && hooks->event; i++)
+        hooks->event(hooks->context, watch->server->name, &snapshot->events[i]);
+}
+
+static void count_poll(struct watch *watch, int64_t now)
+{
+    struct poll_stats *stats = &watch->stats;
+    int64_t took = now - watch->attempt_us;
+    int bucket = 0;
+    while (took > poll_bucket_us[bucket])
+        bucket++;
+    stats->polls[bucket]++;
+    stats->poll_sum_us += took;
+    stats->last_poll_us = clock_realtime_us();
+    stats->tried = true;
+}
+
+/* The session is lost, or its poll is: tries again at once the first time, later with jitter. */
+static void fail(struct watch *watch, const struct error *err)
+{
+    int64_t now = clock_monotonic_us();
+    uint32_t random = 0;
+    (void)!getrandom(&random, sizeof random, 0);
+    pg_batch_free(STEAL(watch->batch));
+    if (err->kind == ERROR_TIMEOUT && watch->state == WATCH_POLLING)
+        pg_conn_abandon(STEAL(watch->conn));
+    else
+        pg_conn_close(STEAL(watch->conn));
+    watch->greeted = false;
+    watch->state = WATCH_DOWN;
+    watch->failures++;
+    count_poll(watch, now);
+    collector_failed(watch->collector, err);
+    watch->due_us = now + pace_reconnect_us(watch->failures, random);
+    watch->attempt_us = watch->due_us;
+    log_failure(watch, err);
+    publish(watch);
+}
+
+static void start_connecting(struct watch *watch)
+{
+    struct error err = {0};
+    const struct pg_conn_options options = {
+        .conninfo = watch->server->conninfo,
+        .application_name = watch->context->application_name,
+        .password = watch->server->password,
+        .password_file = watch->server->password_file,
+    };
+    watch->conn = pg_conn_start(&options, &err);
+    if (!watch->conn) {
+        fail(watch, &err);
+        return;
+    }
+    watch->state = WATCH_CONNECTING;
+    watch->due_us = clock_monotonic_us() + pace_connect_deadline_us(&watch->pace);
+}
+
+static void start_poll(struct watch *watch)
+{
+    struct error err = {0};
+    size_t n = 0;
+    int64_t now = clock_monotonic_us();
+    const struct pg_section *plan = collector_plan(watch->collector, now, &n);
+    watch->sent_real_us = clock_realtime_us();
+    watch->batch = pg_batch_start(watch->conn, plan, n, &err);
+    watch->state = WATCH_POLLING;
+    watch->due_us = now + pace_poll_deadline_us(&watch->pace);
+    if (!watch->batch)
+        fail(watch, &err);
+}
+
+static void go_on_connecting(struct watch *watch)
+{
+    struct error err = {0};
+    switch (pg_conn_connect(watch->conn, &err)) {
+    case PG_AGAIN:
+        return;
+    case PG_FAILED:
+        fail(watch, &err);
+        return;
+    case PG_DONE:
+        break;
+    }
+    watch->stats.connects++;
+    collector_connected(watch->collector, watch->conn);
+    start_poll(watch);
+}
+
+static void schedule_next(struct watch *watch, int64_t now)
+{
+    int64_t interval = pace_interval_us(&watch->pace, watch->snapshot);
+    watch->stats.interval_us = interval;
+    watch->due_us = watch->attempt_us + interval;
+    if (watch->due_us < now)
+        watch->due_us = now + interval; /* fell behind: no burst to catch up */
+    watch->attempt_us = watch->due_us;
+}
+
+static void finish_poll(struct watch *watch)
+{
+    struct error err = {0};
+    int64_t ended_real_us = clock_realtime_us();
+    struct snapshot *snapshot = collector_take(watch->collector, watch->batch, watch->snapshot,
+                                               watch->sent_real_us, ended_real_us, &err);
+    pg_batch_free(STEAL(watch->batch));
+    int64_t now = clock_monotonic_us();
+    count_poll(watch, now);
+    watch->state = WATCH_IDLE;
+    if (snapshot) {
+        history_advance(watch->snapshot, snapshot);
+        snapshot_unref(watch->snapshot);
+        watch->snapshot = snapshot;
+        watch->success_us = now;
+        watch->stats.last_success_us = ended_real_us;
+        watch->failures = 0;
+        pace_note_cost(&watch->pace, collector_cost_us(watch->collector));
+        log_success(watch);
+    } else {
+        log_failure(watch, &err);
+    }
+    log_sections(watch);
+    schedule_next(watch, now);
+    publish(watch);
+}
+
+static void go_on_polling(struct watch *watch)
+{
+    struct error err = {0};
+    switch (pg_batch_step(watch->batch, &err)) {
+    case PG_AGAIN:
+        return;
+    case PG_FAILED:
+        fail(watch, &err);
+        return;
+    case PG_DONE:
+        finish_poll(watch);
+        return;
+    }
+}
+
+static void listen_idle(struct watch *watch)
+{
+    struct error err = {0};
+    if (!pg_conn_idle(watch->conn, &err)) {
+        watch->attempt_us = clock_monotonic_us();
+        fail(watch, &err);
+    }
+}
+
+static void run_out(struct watch *watch)
+{
+    struct error err = {0};
+    switch (watch->state) {
+    case WATCH_DOWN:
+        watch->attempt_us = clock_monotonic_us();
+        start_connecting(watch);
+        return;
+    case WATCH_IDLE:
+        start_poll(watch);
+        return;
+    case WATCH_CONNECTING:
+        (void)error_set(&err, ERROR_TIMEOUT, "could not connect: no answer within %.1f s",
+                        (double)pace_connect_deadline_us(&watch->pace) / SECOND_US);
+        break;
+    case WATCH_POLLING:
+        (void)error_set(&err, ERROR_TIMEOUT, "could not poll: no answer within %.1f s",
+                        (double)pace_poll_deadline_us(&watch->pace) / SECOND_US);
+        break;
+    }
+    fail(watch, &err);
+}
+
+void watch_step(struct watch *watch, bool ready)
+{
+    if (ready && watch->state == WATCH_CONNECTING)
+        go_on_connecting(watch);
+    else if (ready && watch->state == WATCH_POLLING)
+        go_on_polling(watch);
+    else if (ready && watch->state == WATCH_IDLE)
+        listen_idle(watch);
+    if (clock_monotonic_us() >= watch->due_us)
+        run_out(watch);
+}
