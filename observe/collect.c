@@ -164,10 +164,11 @@ static void want_tables(struct collector *collector, const struct config_duty *d
     }
 }
 
-static bool probe_due(const struct collector *collector, const struct probe *probe, int64_t now_us)
+/* Whether there is anything to ask; a section that is not relevant any more is not shown as failed.
+ */
+static bool probe_relevant(const struct collector *collector, const struct probe *probe,
+                           int64_t now_us)
 {
-    if (now_us < probe->next_us)
-        return false;
     switch (probe->kind) {
     case PROBE_SERVER:
     case PROBE_LOCKS:
@@ -225,7 +226,9 @@ const struct pg_section *collector_plan(struct collector *collector, int64_t now
     collector->n_plan = 0;
     for (size_t i = 0; i < probes->n; i++) {
         probes->items[i].planned = false;
-        if (probe_due(collector, &probes->items[i], now_us))
+        if (!probe_relevant(collector, &probes->items[i], now_us))
+            probes->status[i].known = false;
+        else if (now_us >= probes->items[i].next_us)
             plan_probe(collector, &probes->items[i]);
     }
     *ret_n = collector->n_plan;
@@ -499,8 +502,11 @@ const struct section *collector_sections(const struct collector *collector, size
 
 void collector_failed(struct collector *collector, const struct error *err)
 {
-    for (size_t i = 0; i < collector->probes.n; i++)
-        probes_note(&collector->probes, i, err, collector->now_us);
+    struct probes *probes = &collector->probes;
+    for (size_t i = 0; i < probes->n; i++) {
+        if (i == PROBE_SERVER || i == PROBE_LOCKS || probes->status[i].known)
+            probes_note(probes, i, err, collector->now_us);
+    }
 }
 
 int64_t collector_cost_us(const struct collector *collector)

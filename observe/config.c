@@ -68,7 +68,12 @@ static void name_server(struct file *file, struct server_entry *entry)
     if (server->name || !server->conninfo)
         return;
     CLEANUP(free_charp) char *name = conninfo_describe(server->conninfo);
-    server->name = arena_strdup(file->reader.keep, name);
+    if (!config_check_name(name))
+        server->name = arena_strdup(file->reader.keep, name);
+    else
+        yaml_problem(&file->reader, entry->line,
+                     "could not name the server by its conninfo: that %s; write name:",
+                     config_check_name(name));
 }
 
 static void read_servers(struct file *file, const struct yaml_node *list)
@@ -219,6 +224,12 @@ static int compare_order(const void *a, const void *b)
     return order ? order : compare_numbers(x->order, y->order);
 }
 
+static void sort_placements(struct file *file, int (*compare)(const void *, const void *))
+{
+    if (file->n_placements > 0)
+        qsort(file->placements, file->n_placements, sizeof *file->placements, compare);
+}
+
 static const char *shown_server(struct file *file, size_t server)
 {
     const char *name = file->servers[server].server.name;
@@ -227,7 +238,7 @@ static const char *shown_server(struct file *file, size_t server)
 
 static void find_same_names(struct file *file)
 {
-    qsort(file->placements, file->n_placements, sizeof *file->placements, compare_duty_names);
+    sort_placements(file, compare_duty_names);
     for (size_t i = 1; i < file->n_placements; i++) {
         const struct placement *first = &file->placements[i - 1], *second = &file->placements[i];
         const struct config_duty *x = &first->entry->duty, *y = &second->entry->duty;
@@ -258,7 +269,7 @@ static const char *identity_text(struct file *file, const struct config_duty *du
 
 static void find_same_keys(struct file *file)
 {
-    qsort(file->placements, file->n_placements, sizeof *file->placements, compare_identities);
+    sort_placements(file, compare_identities);
     for (size_t i = 1; i < file->n_placements; i++) {
         const struct placement *first = &file->placements[i - 1], *second = &file->placements[i];
         const struct config_duty *x = &first->entry->duty, *y = &second->entry->duty;
@@ -278,7 +289,7 @@ static void find_same_keys(struct file *file)
 static void build(struct file *file)
 {
     struct config *config = file->config;
-    qsort(file->placements, file->n_placements, sizeof *file->placements, compare_order);
+    sort_placements(file, compare_order);
     struct config_server *servers = arena_array(config->arena, file->n_servers, sizeof *servers);
     const struct placement *next = file->placements, *end = next + file->n_placements;
     for (size_t i = 0; i < file->n_servers; i++) {

@@ -142,7 +142,7 @@ bool config_one_server(struct arena *arena, const char *conninfo, struct config_
     if (!ok)
         return false;
     CLEANUP(free_charp) char *name = conninfo_describe(server.conninfo);
-    server.name = arena_strdup(arena, name);
+    server.name = arena_strdup(arena, config_check_name(name) ? "default" : name);
     *ret_server = server;
     return true;
 }

@@ -29,6 +29,11 @@ static const char *check_server_name(const void *value)
     return check_text(value, "=");
 }
 
+const char *config_check_name(const char *name)
+{
+    return check_server_name(&name);
+}
+
 static const char *check_duty_name(const void *value)
 {
     return duty_name_valid(*(const char *const *)value) ? NULL : "is not the name of a duty";
@@ -98,28 +103,38 @@ static const char *check_interval(const void *value)
 #define COLUMN_HELP "a column's name as in SQL"
 #define TABLE_HELP "a table's name as in SQL, like public.leader_lease"
 
-/* clang-format off */
 #define AT(member) offsetof(struct duty_entry, member)
 static const struct yaml_table duty_table = {
     .what = "a duty",
-    .fields = (const struct yaml_field[]){
-        {"duty", YAML_TEXT, AT(duty.name), .required = true, .check = check_duty_name,
-         .help = "namespace/name, each part of a-z 0-9 . _ - beginning with a letter or a digit, at most 48 bytes in all, like jobs/invoice-reconcile"},
-        {"servers", YAML_NODE, AT(servers), .help = "a list of servers' names, like [prod-us]"},
-        {"lock", YAML_NODE, AT(lock), .help = LOCK_HELP},
-        {"lease", YAML_NODE, AT(lease), .help = "{table: public.leader_lease, row: nightly_report}"},
-        {"candidates", YAML_TEXT, AT(duty.candidates), .help = "a LIKE pattern on application_name, like \"invoice-worker-%\""},
-        {"min_candidates", YAML_INT, AT(duty.limits.min_candidates), .check = check_count, .help = "a whole number from 1 to 10000"},
-        {"stall_after", YAML_DURATION, AT(duty.limits.stall_after_us), .check = check_duration, .help = DURATION_HELP},
-        {"run_every", YAML_DURATION, AT(duty.limits.run_every_us), .check = check_duration, .help = DURATION_HELP},
-        {"takeover_slow_after", YAML_DURATION, AT(duty.limits.takeover_slow_after_us), .check = check_duration, .help = DURATION_HELP},
-        {"wait_slow_after", YAML_DURATION, AT(duty.limits.wait_slow_after_us), .check = check_duration, .help = DURATION_HELP},
-        {"alerts_paused_until", YAML_TIME, AT(duty.limits.alerts_paused_until_us), .help = "a date, a time and a zone, like 2026-12-24T18:00:00Z"},
-        {"team", YAML_TEXT, AT(duty.team), .help = "the name of a team"},
-        {"runbook", YAML_TEXT, AT(duty.runbook), .help = "the address of a page"},
-        {"progress", YAML_NODE, AT(progress), .help = "{table: public.reconcile_state, column: last_id}"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"duty", YAML_TEXT, AT(duty.name), .required = true, .check = check_duty_name,
+             .help = "namespace/name, each part of a-z 0-9 . _ - beginning with a letter or a "
+                     "digit, at most 48 bytes in all, like jobs/invoice-reconcile"},
+            {"servers", YAML_NODE, AT(servers), .help = "a list of servers' names, like [prod-us]"},
+            {"lock", YAML_NODE, AT(lock), .help = LOCK_HELP},
+            {"lease", YAML_NODE, AT(lease),
+             .help = "{table: public.leader_lease, row: nightly_report}"},
+            {"candidates", YAML_TEXT, AT(duty.candidates),
+             .help = "a LIKE pattern on application_name, like \"invoice-worker-%\""},
+            {"min_candidates", YAML_INT, AT(duty.limits.min_candidates), .check = check_count,
+             .help = "a whole number from 1 to 10000"},
+            {"stall_after", YAML_DURATION, AT(duty.limits.stall_after_us), .check = check_duration,
+             .help = DURATION_HELP},
+            {"run_every", YAML_DURATION, AT(duty.limits.run_every_us), .check = check_duration,
+             .help = DURATION_HELP},
+            {"takeover_slow_after", YAML_DURATION, AT(duty.limits.takeover_slow_after_us),
+             .check = check_duration, .help = DURATION_HELP},
+            {"wait_slow_after", YAML_DURATION, AT(duty.limits.wait_slow_after_us),
+             .check = check_duration, .help = DURATION_HELP},
+            {"alerts_paused_until", YAML_TIME, AT(duty.limits.alerts_paused_until_us),
+             .help = "a date, a time and a zone, like 2026-12-24T18:00:00Z"},
+            {"team", YAML_TEXT, AT(duty.team), .help = "the name of a team"},
+            {"runbook", YAML_TEXT, AT(duty.runbook), .help = "the address of a page"},
+            {"progress", YAML_NODE, AT(progress),
+             .help = "{table: public.reconcile_state, column: last_id}"},
+            {0},
+        },
 };
 #undef AT
 
@@ -130,38 +145,52 @@ struct derived_key {
 
 static const struct yaml_table derive_table = {
     .what = "a derived lock",
-    .fields = (const struct yaml_field[]){
-        {"derive", YAML_TEXT, offsetof(struct derived_key, version), .required = true, .help = "v1"},
-        {"environment", YAML_TEXT, offsetof(struct derived_key, environment), .required = true, .help = "the name that the workers derive it with, like prod"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"derive", YAML_TEXT, offsetof(struct derived_key, version), .required = true,
+             .help = "v1"},
+            {"environment", YAML_TEXT, offsetof(struct derived_key, environment), .required = true,
+             .help = "the name that the workers derive it with, like prod"},
+            {0},
+        },
 };
 
 #define AT(member) offsetof(struct config_lease, member)
 static const struct yaml_table lease_table = {
     .what = "a lease",
-    .fields = (const struct yaml_field[]){
-        {"table", YAML_TEXT, AT(table), .required = true, .check = check_table, .help = TABLE_HELP},
-        {"row", YAML_TEXT, AT(row), .required = true, .help = "the value of the key column, like nightly_report"},
-        {"key_column", YAML_TEXT, AT(key_column), .fallback = "job_name", .check = check_column, .help = COLUMN_HELP},
-        {"holder_column", YAML_TEXT, AT(holder_column), .fallback = "holder", .check = check_column, .help = COLUMN_HELP},
-        {"expires_column", YAML_TEXT, AT(expires_column), .fallback = "expires_at", .check = check_column, .help = COLUMN_HELP},
-        {"acquired_column", YAML_TEXT, AT(acquired_column), .check = check_column, .help = COLUMN_HELP},
-        {"generation_column", YAML_TEXT, AT(generation_column), .check = check_column, .help = COLUMN_HELP},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"table", YAML_TEXT, AT(table), .required = true, .check = check_table,
+             .help = TABLE_HELP},
+            {"row", YAML_TEXT, AT(row), .required = true,
+             .help = "the value of the key column, like nightly_report"},
+            {"key_column", YAML_TEXT, AT(key_column), .fallback = "job_name", .check = check_column,
+             .help = COLUMN_HELP},
+            {"holder_column", YAML_TEXT, AT(holder_column), .fallback = "holder",
+             .check = check_column, .help = COLUMN_HELP},
+            {"expires_column", YAML_TEXT, AT(expires_column), .fallback = "expires_at",
+             .check = check_column, .help = COLUMN_HELP},
+            {"acquired_column", YAML_TEXT, AT(acquired_column), .check = check_column,
+             .help = COLUMN_HELP},
+            {"generation_column", YAML_TEXT, AT(generation_column), .check = check_column,
+             .help = COLUMN_HELP},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct config_progress, member)
 static const struct yaml_table progress_table = {
     .what = "progress",
-    .fields = (const struct yaml_field[]){
-        {"table", YAML_TEXT, AT(table), .required = true, .check = check_table, .help = TABLE_HELP},
-        {"column", YAML_TEXT, AT(column), .required = true, .check = check_column, .help = COLUMN_HELP},
-        {"where", YAML_TEXT, AT(where), .help = "an SQL condition, like \"job = 'invoice'\""},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"table", YAML_TEXT, AT(table), .required = true, .check = check_table,
+             .help = TABLE_HELP},
+            {"column", YAML_TEXT, AT(column), .required = true, .check = check_column,
+             .help = COLUMN_HELP},
+            {"where", YAML_TEXT, AT(where), .help = "an SQL condition, like \"job = 'invoice'\""},
+            {0},
+        },
 };
 #undef AT
 
@@ -169,48 +198,65 @@ static const struct yaml_table progress_table = {
 static const char *const expect_words[] = {"primary", "standby", "any", NULL};
 static const struct yaml_table server_table = {
     .what = "a server",
-    .fields = (const struct yaml_field[]){
-        {"name", YAML_TEXT, AT(server.name), .check = check_server_name, .help = "a short name of at most 200 bytes, like prod-us"},
-        {"conninfo", YAML_TEXT, AT(server.conninfo), .required = true, .secret = true, .check = check_conninfo,
-         .help = "host=... dbname=... or postgresql://...; values with blanks need single quotes, special characters in a URI percent-encoding"},
-        {"password_file", YAML_TEXT, AT(server.password_file), .help = "the path of a file that holds the password alone"},
-        {"expect", YAML_CHOICE, AT(server.expect), .fallback = "primary", .choices = expect_words, .help = "primary, standby or any"},
-        {"duties", YAML_NODE, AT(duties), .help = "a list of duties, each with - duty: namespace/name"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"name", YAML_TEXT, AT(server.name), .check = check_server_name,
+             .help = "a short name of at most 200 bytes, like prod-us"},
+            {"conninfo", YAML_TEXT, AT(server.conninfo), .required = true, .secret = true,
+             .check = check_conninfo,
+             .help = "host=... dbname=... or postgresql://...; values with blanks need single "
+                     "quotes, special characters in a URI percent-encoding"},
+            {"password_file", YAML_TEXT, AT(server.password_file),
+             .help = "the path of a file that holds the password alone"},
+            {"expect", YAML_CHOICE, AT(server.expect), .fallback = "primary",
+             .choices = expect_words, .help = "primary, standby or any"},
+            {"duties", YAML_NODE, AT(duties),
+             .help = "a list of duties, each with - duty: namespace/name"},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct config, member)
 static const struct yaml_table discovery_table = {
     .what = "discovery",
-    .fields = (const struct yaml_field[]){
-        {"enabled", YAML_BOOL, AT(discovery_enabled), .fallback = "true", .help = "true or false"},
-        {"after", YAML_DURATION, AT(discovery_after_us), .fallback = "60s", .check = check_duration_or_zero, .help = "a duration like 60s, or 0"},
-        {"limit", YAML_INT, AT(discovery_limit), .fallback = "50", .check = check_count, .help = "a whole number from 1 to 10000"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"enabled", YAML_BOOL, AT(discovery_enabled), .fallback = "true",
+             .help = "true or false"},
+            {"after", YAML_DURATION, AT(discovery_after_us), .fallback = "60s",
+             .check = check_duration_or_zero, .help = "a duration like 60s, or 0"},
+            {"limit", YAML_INT, AT(discovery_limit), .fallback = "50", .check = check_count,
+             .help = "a whole number from 1 to 10000"},
+            {0},
+        },
 };
 
 static const struct yaml_table poll_table = {
     .what = "poll",
-    .fields = (const struct yaml_field[]){
-        {"interval", YAML_DURATION, AT(poll_interval_us), .fallback = "1s", .check = check_interval, .help = "a duration from 100ms to 15s"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"interval", YAML_DURATION, AT(poll_interval_us), .fallback = "1s",
+             .check = check_interval, .help = "a duration from 100ms to 15s"},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct file_entry, member)
 static const struct yaml_table top_table = {
     .what = "the file",
-    .fields = (const struct yaml_field[]){
-        {"servers", YAML_NODE, AT(servers), .help = "a list of servers, each with - name: and conninfo:"},
-        {"duties", YAML_NODE, AT(duties), .help = "a list of duties, each with - duty: namespace/name"},
-        {"discovery", YAML_NODE, AT(discovery), .help = "{enabled: true, after: 60s, limit: 50}"},
-        {"poll", YAML_NODE, AT(poll), .help = "{interval: 1s}"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"servers", YAML_NODE, AT(servers),
+             .help = "a list of servers, each with - name: and conninfo:"},
+            {"duties", YAML_NODE, AT(duties),
+             .help = "a list of duties, each with - duty: namespace/name"},
+            {"discovery", YAML_NODE, AT(discovery),
+             .help = "{enabled: true, after: 60s, limit: 50}"},
+            {"poll", YAML_NODE, AT(poll), .help = "{interval: 1s}"},
+            {0},
+        },
 };
 #undef AT
 /* clang-format on */

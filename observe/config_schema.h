@@ -34,6 +34,9 @@ void config_read_server(struct yaml_reader *reader, const struct yaml_node *node
 void config_read_duty(struct yaml_reader *reader, const struct yaml_node *node, bool top,
                       struct duty_entry *entry);
 
+/* NULL, or why that cannot be a server's name ("is longer than 200 bytes"). */
+const char *config_check_name(const char *name);
+
 /* A config without servers, everything else at its default; path may be NULL. */
 struct config *config_new(const char *path);
 

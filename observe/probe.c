@@ -103,6 +103,7 @@ void probes_note(struct probes *probes, size_t index, const struct error *err, i
     struct probe *probe = &probes->items[index];
     struct section *status = &probes->status[index];
     bool same = err && status->message && strcmp(status->message, err->message) == 0;
+    status->known = true;
     status->up = !err;
     probe->failures = err ? probe->failures + 1 : 0;
     if (err && probe->failures >= FAILURES_TOLERATED)

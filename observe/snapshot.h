@@ -153,7 +153,8 @@ struct watched_lock {
 /* A section of the poll and how it went. */
 struct section {
     const char
-        *name; /* "server", "locks", "ledger", "lease:public.leader_lease", "progress:DUTY" */
+        *name;  /* "server", "locks", "ledger", "lease:public.leader_lease", "progress:DUTY" */
+    bool known; /* it was asked, or its failure is the server's */
     bool up;
     char sqlstate[6];
     const char *message; /* NULL while up */

@@ -102,12 +102,17 @@ int64_t watch_due_us(const struct watch *watch)
 /* Sections' names and words are copied: the collector may be gone before the last reader. */
 static struct section *copy_sections(const struct watch *watch, size_t *ret_n)
 {
-    const struct section *from = collector_sections(watch->collector, ret_n);
-    struct section *sections = xcalloc(*ret_n, sizeof *sections);
-    for (size_t i = 0; i < *ret_n; i++) {
-        sections[i] = from[i];
-        sections[i].name = xstrdup(from[i].name);
-        sections[i].message = from[i].message ? xstrdup(from[i].message) : NULL;
+    size_t n = 0;
+    const struct section *from = collector_sections(watch->collector, &n);
+    struct section *sections = xcalloc(n, sizeof *sections);
+    *ret_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!from[i].known)
+            continue;
+        struct section *copy = &sections[(*ret_n)++];
+        *copy = from[i];
+        copy->name = xstrdup(from[i].name);
+        copy->message = from[i].message ? xstrdup(from[i].message) : NULL;
     }
     return sections;
 }
@@ -135,11 +140,11 @@ static void log_sections(struct watch *watch)
     for (; watch->n_section_up < n; watch->n_section_up++)
         watch->section_up[watch->n_section_up] = true; /* so that a first failure is told */
     for (size_t i = 0; i < n; i++) {
-        bool asked = sections[i].up || sections[i].message;
-        if (asked && sections[i].up != watch->section_up[i] && hooks->section)
+        if (!sections[i].known || sections[i].up == watch->section_up[i])
+            continue;
+        watch->section_up[i] = sections[i].up;
+        if (hooks->section)
             hooks->section(hooks->context, watch->server->name, &sections[i]);
-        if (asked)
-            watch->section_up[i] = sections[i].up;
     }
 }
 

@@ -20,6 +20,7 @@ struct level {
     const char *key;               /* of the member to come; NULL: a map waits for a key */
     int key_line;
     bool key_broken;
+    bool flow; /* written with brackets, which may lack their end */
 };
 
 struct builder {
@@ -194,7 +195,7 @@ static bool on_scalar(struct builder *b, struct fy_event *event)
     return true;
 }
 
-static bool on_open(struct builder *b, enum yaml_kind kind)
+static bool on_open(struct builder *b, struct fy_event *event, enum yaml_kind kind)
 {
     if (wants_key(b)) {
         yaml_problem(b->reader, b->line,
@@ -211,7 +212,11 @@ static bool on_open(struct builder *b, enum yaml_kind kind)
     }
     struct yaml_node *node = node_new(b, kind);
     attach(b, node);
-    b->levels[b->depth++] = (struct level){.node = node, .tail = &node->first};
+    b->levels[b->depth++] = (struct level){
+        .node = node,
+        .tail = &node->first,
+        .flow = fy_event_get_node_style(event) == FYNS_FLOW,
+    };
     return true;
 }
 
@@ -255,9 +260,9 @@ static bool on_event(struct builder *b, struct fy_event *event)
     case FYET_ALIAS:
         return on_alias(b);
     case FYET_MAPPING_START:
-        return on_open(b, YAML_MAP);
+        return on_open(b, event, YAML_MAP);
     case FYET_SEQUENCE_START:
-        return on_open(b, YAML_LIST);
+        return on_open(b, event, YAML_LIST);
     case FYET_MAPPING_END:
     case FYET_SEQUENCE_END:
         b->depth--;
@@ -281,11 +286,11 @@ static void report_syntax(struct builder *b, struct fy_diag *diag)
     int length = (int)strcspn(why, "'(<");
     while (length > 0 && (why[length - 1] == ' ' || why[length - 1] == '\n'))
         length--;
-    const struct yaml_node *open = b->depth ? b->levels[b->depth - 1].node : NULL;
+    const struct level *open = b->depth ? &b->levels[b->depth - 1] : NULL;
     CLEANUP(free_charp) char *inside = NULL;
-    if (open && open->line < line)
+    if (open && open->flow && open->node->line < line)
         inside = xasprintf(", in the %s that begins on line %d",
-                           open->kind == YAML_LIST ? "list" : "map", open->line);
+                           open->node->kind == YAML_LIST ? "list" : "map", open->node->line);
     yaml_problem(b->reader, line,
                  "could not read the file past this line: it is not YAML: %.*s%s; check "
                  "indentation, colons and quotes here and just above",

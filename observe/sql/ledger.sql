@@ -25,30 +25,24 @@ SELECT
     d.lock_classid, d.lock_objid, d.lock_objsubid,
     d.lease_table, d.lease_row,
     d.candidate_pattern, d.team, d.runbook, d.min_candidates,
-    (EXTRACT(epoch FROM d.stall_after) * 1000000)::int8 AS stall_after_us,
-    (EXTRACT(epoch FROM d.run_every) * 1000000)::int8 AS run_every_us,
-    (EXTRACT(epoch FROM d.takeover_slow_after) * 1000000)::int8 AS takeover_slow_after_us,
-    (EXTRACT(epoch FROM d.wait_slow_after) * 1000000)::int8 AS wait_slow_after_us,
+    (pg_catalog.date_part('epoch', d.stall_after) * 1000000)::int8 AS stall_after_us,
+    (pg_catalog.date_part('epoch', d.run_every) * 1000000)::int8 AS run_every_us,
+    (pg_catalog.date_part('epoch', d.takeover_slow_after) * 1000000)::int8 AS takeover_slow_after_us,
+    (pg_catalog.date_part('epoch', d.wait_slow_after) * 1000000)::int8 AS wait_slow_after_us,
     d.alerts_paused_until, d.yieldable,
     d.generation, d.term_pid, d.term_backend_start, d.term_instance, d.term_listens,
     d.term_acquired_at, d.term_last_refused_at, d.term_ended_at, d.term_end_reason,
     d.previous_generation, d.previous_instance, d.previous_acquired_at,
     d.previous_ended_at, d.previous_end_reason,
     r.run_key, r.status AS run_status, r.generation AS run_generation, r.cursor AS run_cursor,
-    r."position"::float8 AS run_position, r.target::float8 AS run_target,
+    r."position" AS run_position, r.target AS run_target,
     r.started_at AS run_started_at, r.advanced_at AS run_advanced_at, r.deadline_at AS run_deadline_at,
     l.run_key AS last_run_key, l.cursor AS last_run_cursor,
-    l."position"::float8 AS last_run_position, l.finished_at AS last_run_finished_at,
+    l."position" AS last_run_position, l.finished_at AS last_run_finished_at,
     y.moved AS yields_moved, y.returned AS yields_returned, y.vacant AS yields_vacant,
     y.not_confirmed AS yields_not_confirmed, y.unknown AS yields_unknown, y.refused AS yields_refused
 FROM pgleader.duty d
 JOIN pgleader.yield_total y ON y.duty_id = d.duty_id
-LEFT JOIN LATERAL (
-    SELECT x.* FROM pgleader.run x
-    WHERE x.duty_id = d.duty_id AND x.status IN ('running', 'partial')
-    ORDER BY x.claimed_at DESC LIMIT 1) r ON true
-LEFT JOIN LATERAL (
-    SELECT x.* FROM pgleader.run x
-    WHERE x.duty_id = d.duty_id AND x.status = 'complete'
-    ORDER BY x.finished_at DESC LIMIT 1) l ON true
+LEFT JOIN pgleader.run r ON r.duty_id = d.duty_id AND r.place = 'newest'
+LEFT JOIN pgleader.run l ON l.duty_id = d.duty_id AND l.place = 'last'
 WHERE d.retired_at IS NULL
