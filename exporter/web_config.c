@@ -73,65 +73,86 @@ static const char *const version_words[] = {"TLS12", "TLS13", NULL};
 #define PATH_HELP "the path of a PEM file"
 #define HEADER_HELP "printable ASCII"
 
-/* clang-format off */
 #define AT(member) offsetof(struct web_config, member)
 static const struct yaml_table tls_table = {
     .what = "tls_server_config",
-    .fields = (const struct yaml_field[]){
-        {"cert_file", YAML_TEXT, AT(cert_file), .required = true, .help = PATH_HELP},
-        {"key_file", YAML_TEXT, AT(key_file), .required = true, .help = PATH_HELP},
-        {"client_auth_type", YAML_CHOICE, AT(client_auth), .fallback = "NoClientCert", .choices = client_auth_words,
-         .help = "NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert"},
-        {"client_ca_file", YAML_TEXT, AT(client_ca_file), .help = PATH_HELP},
-        {"min_version", YAML_CHOICE, AT(min_version), .fallback = "TLS12", .choices = version_words, .help = VERSION_HELP},
-        {"max_version", YAML_CHOICE, AT(max_version), .fallback = "TLS13", .choices = version_words, .help = VERSION_HELP},
-        {"cert", YAML_UNSUPPORTED, .help = "put the certificate into a file and write cert_file"},
-        {"key", YAML_UNSUPPORTED, .help = "put the key into a file and write key_file"},
-        {"client_ca", YAML_UNSUPPORTED, .help = "put the certificate into a file and write client_ca_file"},
-        {"client_allowed_sans", YAML_UNSUPPORTED, .help = "remove it, and let client_ca_file be an authority that signs only those who may come in"},
-        {"cipher_suites", YAML_UNSUPPORTED, .help = "remove it: the system's TLS policy decides"},
-        {"prefer_server_cipher_suites", YAML_UNSUPPORTED, .help = "remove it: the system's TLS policy decides"},
-        {"curve_preferences", YAML_UNSUPPORTED, .help = "remove it: the system's TLS policy decides"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"cert_file", YAML_TEXT, AT(cert_file), .required = true, .help = PATH_HELP},
+            {"key_file", YAML_TEXT, AT(key_file), .required = true, .help = PATH_HELP},
+            {"client_auth_type", YAML_CHOICE, AT(client_auth), .fallback = "NoClientCert",
+             .choices = client_auth_words,
+             .help = "NoClientCert, RequestClientCert, RequireAnyClientCert, "
+                     "VerifyClientCertIfGiven or RequireAndVerifyClientCert"},
+            {"client_ca_file", YAML_TEXT, AT(client_ca_file), .help = PATH_HELP},
+            {"min_version", YAML_CHOICE, AT(min_version), .fallback = "TLS12",
+             .choices = version_words, .help = VERSION_HELP},
+            {"max_version", YAML_CHOICE, AT(max_version), .fallback = "TLS13",
+             .choices = version_words, .help = VERSION_HELP},
+            {"cert", YAML_UNSUPPORTED,
+             .help = "put the certificate into a file and write cert_file"},
+            {"key", YAML_UNSUPPORTED, .help = "put the key into a file and write key_file"},
+            {"client_ca", YAML_UNSUPPORTED,
+             .help = "put the certificate into a file and write client_ca_file"},
+            {"client_allowed_sans", YAML_UNSUPPORTED,
+             .help = "remove it, and let client_ca_file be an authority that signs only those who "
+                     "may come in"},
+            {"cipher_suites", YAML_UNSUPPORTED,
+             .help = "remove it: the system's TLS policy decides"},
+            {"prefer_server_cipher_suites", YAML_UNSUPPORTED,
+             .help = "remove it: the system's TLS policy decides"},
+            {"curve_preferences", YAML_UNSUPPORTED,
+             .help = "remove it: the system's TLS policy decides"},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct headers, member)
 static const struct yaml_table headers_table = {
     .what = "headers",
-    .fields = (const struct yaml_field[]){
-        {"Content-Security-Policy", YAML_TEXT, AT(content_security_policy), .check = check_header, .help = HEADER_HELP},
-        {"X-Frame-Options", YAML_TEXT, AT(frame_options), .check = check_frame_options, .help = "deny or sameorigin"},
-        {"X-Content-Type-Options", YAML_TEXT, AT(content_type_options), .check = check_nosniff, .help = "nosniff"},
-        {"X-XSS-Protection", YAML_TEXT, AT(xss_protection), .check = check_header, .help = HEADER_HELP},
-        {"Strict-Transport-Security", YAML_TEXT, AT(strict_transport_security), .check = check_header, .help = HEADER_HELP},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"Content-Security-Policy", YAML_TEXT, AT(content_security_policy),
+             .check = check_header, .help = HEADER_HELP},
+            {"X-Frame-Options", YAML_TEXT, AT(frame_options), .check = check_frame_options,
+             .help = "deny or sameorigin"},
+            {"X-Content-Type-Options", YAML_TEXT, AT(content_type_options), .check = check_nosniff,
+             .help = "nosniff"},
+            {"X-XSS-Protection", YAML_TEXT, AT(xss_protection), .check = check_header,
+             .help = HEADER_HELP},
+            {"Strict-Transport-Security", YAML_TEXT, AT(strict_transport_security),
+             .check = check_header, .help = HEADER_HELP},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct http_section, member)
 static const struct yaml_table http_table = {
     .what = "http_server_config",
-    .fields = (const struct yaml_field[]){
-        {"http2", YAML_BOOL, AT(http2), .check = check_http2, .help = "false, or remove it"},
-        {"headers", YAML_NODE, AT(headers), .help = "a map of headers"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"http2", YAML_BOOL, AT(http2), .check = check_http2, .help = "false, or remove it"},
+            {"headers", YAML_NODE, AT(headers), .help = "a map of headers"},
+            {0},
+        },
 };
 #undef AT
 
 #define AT(member) offsetof(struct top_section, member)
 static const struct yaml_table top_table = {
     .what = "the file",
-    .fields = (const struct yaml_field[]){
-        {"tls_server_config", YAML_NODE, AT(tls), .help = "cert_file: and key_file: below it"},
-        {"http_server_config", YAML_NODE, AT(http), .help = "headers: below it"},
-        {"basic_auth_users", YAML_NODE, AT(users), .help = "one line for each user, NAME: BCRYPT"},
-        {"rate_limit", YAML_UNSUPPORTED, .help = "remove it: wrong passwords and open connections are limited always"},
-        {0},
-    },
+    .fields =
+        (const struct yaml_field[]){
+            {"tls_server_config", YAML_NODE, AT(tls), .help = "cert_file: and key_file: below it"},
+            {"http_server_config", YAML_NODE, AT(http), .help = "headers: below it"},
+            {"basic_auth_users", YAML_NODE, AT(users),
+             .help = "one line for each user, NAME: BCRYPT"},
+            {"rate_limit", YAML_UNSUPPORTED,
+             .help = "remove it: wrong passwords and open connections are limited always"},
+            {0},
+        },
 };
 #undef AT
 /* clang-format on */
