@@ -52,16 +52,16 @@ SERVER(clock_skew, value_time(n->facts.clock_skew_us))
 SERVER(unregistered_locks, value_count(n->unregistered_locks))
 SERVER(foreign_locks, value_count(n->foreign_locks))
 
-/* Who leads cannot be read on a standby: its locks are not the primary's. */
+/* Who leads is not known on a standby: its locks are not the primary's. */
 static bool readable(const struct subject *s)
 {
     return s->duty->read && !s->snapshot->facts.in_recovery;
 }
 
 /* Only a lock is waited for and can be shared; of a lease nobody can tell. */
-static struct value of_lock(const struct duty *duty, struct value value)
+static struct value of_lock(const struct subject *s, struct value value)
 {
-    return value_if(duty->read && duty->mechanism == MECHANISM_LOCK, value);
+    return value_if(readable(s) && s->duty->mechanism == MECHANISM_LOCK, value);
 }
 
 static struct value of_owner(const struct subject *s, struct value value)
@@ -69,15 +69,15 @@ static struct value of_owner(const struct subject *s, struct value value)
     return value_if(subject_led(s), value);
 }
 
-static struct value of_lease(const struct duty *duty, struct value value)
+static struct value of_lease(const struct subject *s, struct value value)
 {
-    return value_if(duty->read && duty->lease_expires_us != TIME_UNKNOWN, value);
+    return value_if(readable(s) && s->duty->lease_expires_us != TIME_UNKNOWN, value);
 }
 
 DUTY(state, value_integer(d->state))
 DUTY(leader_held, value_if(readable(s), value_flag(d->owners > 0)))
-DUTY(owners, value_if(d->read, value_count(d->owners)))
-DUTY(shared_owners, of_lock(d, value_count(d->shared_owners)))
+DUTY(owners, value_if(readable(s), value_count(d->owners)))
+DUTY(shared_owners, of_lock(s, value_count(d->shared_owners)))
 DUTY(owner_pid, of_owner(s, value_if(d->owner.pid > 0, value_integer(d->owner.pid))))
 DUTY(owner_backend_start, of_owner(s, value_time(d->owner.backend_start_us)))
 DUTY(owner_pooled, of_owner(s, value_flag(d->trail.pooled)))
@@ -87,13 +87,13 @@ DUTY(age, of_owner(s, value_span(d->age_us)))
 DUTY(age_uncertainty, of_owner(s, value_span(d->age_uncertainty_us)))
 DUTY(last_term, value_span(d->trail.last_term_us))
 DUTY(candidates, value_count(d->candidates))
-DUTY(waiters, of_lock(d, value_count(d->waiters)))
-DUTY(oldest_wait, of_lock(d, value_span(d->oldest_wait_us)))
+DUTY(waiters, of_lock(s, value_count(d->waiters)))
+DUTY(oldest_wait, of_lock(s, value_span(d->oldest_wait_us)))
 DUTY(vacant_since, value_if(readable(s) && d->owners == 0 && d->trail.ever_owned,
                             value_time(d->trail.lost_upper_us)))
-DUTY(lease_remaining, of_lease(d, value_between(s->snapshot->read_upper_us, d->lease_expires_us)))
-DUTY(lease_duration, of_lease(d, value_span(d->lease_duration_us)))
-DUTY(lease_expires, of_lease(d, value_time(d->lease_expires_us)))
+DUTY(lease_remaining, of_lease(s, value_between(s->snapshot->read_upper_us, d->lease_expires_us)))
+DUTY(lease_duration, of_lease(s, value_span(d->lease_duration_us)))
+DUTY(lease_expires, of_lease(s, value_time(d->lease_expires_us)))
 DUTY(run_active, value_if(d->in_ledger || d->run.present,
                           value_flag(d->run.present && d->run.finished_us == TIME_UNKNOWN)))
 DUTY(run_cursor, value_if(d->run.present, value_real(d->run.position)))
@@ -119,7 +119,7 @@ DUTY(last_takeover_lower, value_span(d->trail.takeover_lower_us))
 DUTY(ledger_mismatch, value_if(d->in_ledger, value_flag(d->mismatch)))
 DUTY(term_begun, value_if(d->in_ledger, of_owner(s, value_flag(d->term_begun))))
 DUTY(owner_xmin_age, of_owner(s, value_count(d->owner_xmin_age)))
-DUTY(waiter_xmin_age, of_lock(d, value_count(d->waiter_xmin_age)))
+DUTY(waiter_xmin_age, of_lock(s, value_count(d->waiter_xmin_age)))
 DUTY(owner_xact_age, of_owner(s, value_span(d->owner_xact_age_us)))
 
 static void render_family(struct writer *writer, const struct metric *metric,

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 
-#include "base/text.h"
 #include "exporter/page_duty.h"
 #include "exporter/page_text.h"
 #include "observe/publish.h"
@@ -37,7 +36,7 @@ static void up_cell(const struct published *server, bool fresh, FILE *out)
         if (section->up)
             continue;
         (void)fputs("<small class=warn>", out);
-        text_html_escape(out, section->name);
+        page_escape(out, section->name);
         (void)fprintf(out, " failed%s%.5s</small>", *section->sqlstate ? ": " : "",
                       section->sqlstate);
     }
@@ -66,7 +65,7 @@ static void text_cell(const char *label, bool fresh, const char *text, FILE *out
 {
     cell(out, label);
     if (fresh && text && *text)
-        text_html_escape(out, text);
+        page_escape(out, text);
     else
         (void)fputs(UNKNOWN, out);
     cell_end(out);
@@ -106,7 +105,7 @@ static void render_server(const struct picture *picture, size_t i, FILE *out)
     (void)fputs("<tr>\n", out);
     cell(out, "Server");
     (void)fputs("<span class=name>", out);
-    text_html_escape(out, server->server);
+    page_escape(out, server->server);
     (void)fputs("</span>", out);
     cell_end(out);
     up_cell(server, fresh, out);
@@ -197,7 +196,7 @@ void page_render(const struct picture *picture, const char *metrics_path, FILE *
                 out);
     (void)fputs(page_style, out);
     (void)fputs("</style>\n</head>\n<body>\n<header>\n<h1>pgleader</h1>\n<nav><a href=\"", out);
-    text_html_escape(out, metrics_path);
+    page_escape(out, metrics_path);
     (void)fputs("\">Metrics</a> <a href=\"/-/healthy\">Health</a> <a href=\"/-/ready\">Ready</a>"
                 "</nav>\n</header>\n<main>\n",
                 out);

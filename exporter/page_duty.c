@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/text.h"
 #include "exporter/page_text.h"
 #include "observe/publish.h"
 
@@ -67,21 +66,21 @@ static void name_cell(const struct page_duty *row, FILE *out)
 {
     cell(out, "Duty");
     (void)fputs("<span class=name>", out);
-    text_html_escape(out, row->duty->name);
+    page_escape(out, row->duty->name);
     (void)fprintf(out, "</span><small>%s ", mechanism_name(row->duty->mechanism));
-    text_html_escape(out, row->duty->key_text ? row->duty->key_text : "");
+    page_escape(out, row->duty->key_text);
     if (row->duty->source == SOURCE_DISCOVERY)
         (void)fputs(", discovered", out);
     if (has_text(row->duty->team)) {
         (void)fputs(", team ", out);
-        text_html_escape(out, row->duty->team);
+        page_escape(out, row->duty->team);
     }
     (void)fputs("</small>", out);
     cell_end(out);
     if (!row->named)
         return;
     cell(out, "Server");
-    text_html_escape(out, row->server->server);
+    page_escape(out, row->server->server);
     cell_end(out);
 }
 
@@ -114,7 +113,7 @@ static void owner_cell(const struct page_duty *row, FILE *out)
     } else if (!led(row)) {
         (void)fputs("<span class=dim>nobody</span>", out);
     } else {
-        text_html_escape(out, has_text(owner->holder) ? owner->holder : "(no name)");
+        page_escape(out, has_text(owner->holder) ? owner->holder : "(no name)");
         (void)fputs("<small>", out);
         if (owner->pid > 0)
             (void)fprintf(out, "pid %" PRId32, owner->pid);
@@ -122,7 +121,7 @@ static void owner_cell(const struct page_duty *row, FILE *out)
             (void)fputs(row->duty->mechanism == MECHANISM_LEASE ? "lease" : "no session", out);
         if (has_text(owner->client_addr)) {
             (void)fputs(", ", out);
-            text_html_escape(out, owner->client_addr);
+            page_escape(out, owner->client_addr);
         }
         if (row->duty->owners > 1)
             (void)fprintf(out, ", and %" PRId32 " more", row->duty->owners - 1);
@@ -196,7 +195,7 @@ static void run_progress(const struct page_duty *row, FILE *out)
     const struct run *run = &row->duty->run;
     double part = run->position / run->target;
     if (isnan(run->position))
-        text_html_escape(out, has_text(run->cursor) ? run->cursor : "not begun");
+        page_escape(out, has_text(run->cursor) ? run->cursor : "not begun");
     else
         page_number(out, run->position);
     if (!isnan(run->target)) {

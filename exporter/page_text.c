@@ -9,7 +9,17 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "exporter/emit.h"
+
+void page_escape(FILE *out, const char *text)
+{
+    size_t size = text ? strlen(text) : 0;
+    CLEANUP(free_charp) char *valid = xmalloc(3 * size + 1);
+    (void)text_utf8_sanitize(text ? text : "", size, valid);
+    text_html_escape(out, valid);
+}
 
 /* Two neighbouring units, the smaller one only if it is not 0. */
 static void two_units(FILE *out, int64_t value, int64_t per_large, const char *large,

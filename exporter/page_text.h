@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Text as HTML, whatever is not UTF-8 as U+FFFD; NULL is empty. */
+void page_escape(FILE *out, const char *text);
+
 /* "350 ms", "12 s", "5 min 3 s", "3 h 2 min", "5 d 3 h"; below 0 or TIME_UNKNOWN: "unknown". */
 void page_duration(FILE *out, int64_t us);
 
