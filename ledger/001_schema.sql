@@ -6,8 +6,8 @@
 --
 -- A duty's row also carries its newest and its previous term, so that the poll reads current rows
 -- only and a fence locks one row. The table term is the history. Whoever changes a duty's row takes
--- the duty's fence exclusively first (lock_duty in 004_terms.sql); run, yield and lease rows change
--- without touching it.
+-- the duty's fence exclusively first (lock_duty in 003_registry.sql). Runs, leases and what people on
+-- call change live in rows of their own: neither a claim nor a pause may wait for a fence.
 
 BEGIN;
 
@@ -20,7 +20,8 @@ BEGIN
     END IF;
 
     CREATE SCHEMA IF NOT EXISTS pgleader;
-    COMMENT ON SCHEMA pgleader IS 'Who leads each duty: terms, runs, leases and yields. Metadata; authority is pg_locks.';
+    COMMENT ON SCHEMA pgleader IS
+        'Terms, runs, leases and yields of duties: metadata, since authority is pg_locks';
 
     CREATE TABLE pgleader.schema_version (
         version      int PRIMARY KEY,
@@ -60,7 +61,6 @@ BEGIN
         yield_cooldown       pgleader.threshold,
         team                 text,
         runbook              text,
-        alerts_paused_until  timestamptz CHECK (pg_catalog.isfinite(alerts_paused_until)),
         registered_at        timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
         registered_by        text NOT NULL DEFAULT SESSION_USER,
         retired_at           timestamptz,
@@ -122,8 +122,8 @@ BEGIN
         status      text NOT NULL CHECK (status IN ('running', 'partial', 'complete', 'abandoned')),
         generation  bigint NOT NULL,
         cursor      text,
-        "position"  numeric,
-        target      numeric,
+        "position"  float8,            -- for graphs; what a successor goes on from is the cursor
+        target      float8,
         started_at  timestamptz NOT NULL,
         claimed_at  timestamptz NOT NULL,
         advanced_at timestamptz,
@@ -131,15 +131,20 @@ BEGIN
         finished_at timestamptz,
         receipt     jsonb,
         claims      int NOT NULL DEFAULT 1,
+        -- What the poll reads: a duty's newest unfinished run by claim, its last complete one by end.
+        place       text,
         CONSTRAINT run_pkey PRIMARY KEY (duty_id, run_key),
         CHECK ((finished_at IS NULL) = (status = 'running')),
-        -- Each converts to float8, which the poll needs.
-        CONSTRAINT run_position CHECK ("position" = 0 OR pg_catalog.abs("position") BETWEEN 1e-300 AND 1e300),
-        CONSTRAINT run_target CHECK (target = 0 OR pg_catalog.abs(target) BETWEEN 1e-300 AND 1e300)
+        CHECK (CASE place WHEN 'newest' THEN status IN ('running', 'partial')
+            WHEN 'last' THEN status = 'complete' ELSE place IS NULL END),
+        -- Finite: NaN sorts above every number.
+        CONSTRAINT run_position CHECK ("position" BETWEEN -1e308 AND 1e308),
+        CONSTRAINT run_target CHECK (target BETWEEN -1e308 AND 1e308)
     ) WITH (fillfactor = 60);
     CREATE INDEX run_unfinished ON pgleader.run (duty_id, claimed_at)
         WHERE status IN ('running', 'partial');
-    CREATE INDEX run_complete ON pgleader.run (duty_id, finished_at) WHERE status = 'complete';
+    CREATE UNIQUE INDEX run_newest ON pgleader.run (duty_id) WHERE place = 'newest';
+    CREATE UNIQUE INDEX run_last ON pgleader.run (duty_id) WHERE place = 'last';
     CREATE INDEX run_finished ON pgleader.run (finished_at) WHERE status IN ('complete', 'abandoned');
 
     -- The first three columns are those of the table that lease examples use: a reader of one reads both.
@@ -178,28 +183,31 @@ BEGIN
     CREATE UNIQUE INDEX yield_open ON pgleader.yield (duty_id) WHERE outcome IS NULL;
     CREATE INDEX yield_requested ON pgleader.yield (requested_at);
 
-    -- Outcomes ever recorded; pruning the audit never lowers them. Its row is also what two
-    -- operators queue on, since the duty's own row belongs to the fences.
-    CREATE TABLE pgleader.yield_total (
-        duty_id       int PRIMARY KEY REFERENCES pgleader.duty,
-        moved         bigint NOT NULL DEFAULT 0,
-        returned      bigint NOT NULL DEFAULT 0,
-        vacant        bigint NOT NULL DEFAULT 0,
-        not_confirmed bigint NOT NULL DEFAULT 0,
-        unknown       bigint NOT NULL DEFAULT 0,
-        refused       bigint NOT NULL DEFAULT 0
+    -- What people on call change of a duty. Operators queue on this row; the duty's own is the
+    -- fences'. The counters are outcomes of yields ever recorded: pruning the audit never lowers them.
+    CREATE TABLE pgleader.on_call (
+        duty_id             int PRIMARY KEY REFERENCES pgleader.duty,
+        alerts_paused_until timestamptz CHECK (pg_catalog.isfinite(alerts_paused_until)),
+        moved               bigint NOT NULL DEFAULT 0,
+        returned            bigint NOT NULL DEFAULT 0,
+        vacant              bigint NOT NULL DEFAULT 0,
+        not_confirmed       bigint NOT NULL DEFAULT 0,
+        unknown             bigint NOT NULL DEFAULT 0,
+        refused             bigint NOT NULL DEFAULT 0
     );
 
     -- True when the file has to run; the caller's transaction then holds the installers' lock.
     CREATE FUNCTION pgleader.begin_migration(version int, file text) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        installed int;
     BEGIN
         PERFORM pg_advisory_xact_lock(1885826148, 0);
-        IF EXISTS (SELECT FROM pgleader.schema_version v WHERE v.version = begin_migration.version) THEN
+        SELECT max(v.version) INTO STRICT installed FROM pgleader.schema_version v;
+        IF installed >= version THEN
             RETURN false;
-        END IF;
-        IF NOT EXISTS (SELECT FROM pgleader.schema_version v WHERE v.version = begin_migration.version - 1) THEN
-            RAISE EXCEPTION 'could not install %: the file before it is not installed', begin_migration.file
+        ELSIF installed < version - 1 THEN
+            RAISE EXCEPTION 'could not install %: this ledger is of version %', file, installed
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                     HINT = 'Run the files of the ledger in the order of their numbers.';
         END IF;

@@ -11,7 +11,8 @@ BEGIN
 
     -- Version 1: the first 8 bytes, big-endian, of sha256("pgleader:1:ENVIRONMENT:NAMESPACE/NAME").
     -- pgleader's C programs compute the same; tests/key_vectors.tsv holds both to it.
-    CREATE FUNCTION pgleader.derive_key(environment text, duty text, version int DEFAULT 1) RETURNS bigint
+    CREATE FUNCTION pgleader.derive_key(environment text, duty text, version int DEFAULT 1)
+    RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $function$
     BEGIN
         IF version <> 1 THEN
@@ -35,7 +36,8 @@ BEGIN
             OR duty COLLATE "C" !~ '^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$' THEN
             RAISE EXCEPTION 'could not use "%" as the name of a duty', left(duty, 60)
                 USING ERRCODE = 'invalid_parameter_value',
-                    HINT = 'A name is namespace/name, each part [a-z0-9][a-z0-9._-]*, at most 48 bytes in all.';
+                    HINT = 'A name is namespace/name, each part [a-z0-9][a-z0-9._-]*, at most 48 '
+                        'bytes in all.';
         END IF;
     END
     $function$;
@@ -64,22 +66,28 @@ BEGIN
         END
     $function$;
 
-    -- First number of the pairs that the ledger itself locks: ASCII "pgld". The second number is the
-    -- duty_id of the fence, or 0 for the registry and for installation. Nothing discovers these.
+    -- First number of the pairs that the ledger itself locks, always for a transaction: ASCII "pgld".
+    -- The second is duty_id for the duty's fence, -duty_id for claims of its runs, 0 for the registry
+    -- and for installation. Nothing discovers these, and no duty may have such a key.
     CREATE FUNCTION pgleader.own_namespace() RETURNS int
     LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     AS $function$ SELECT 1885826148 $function$;
 
-    -- Does this session hold the key, exclusively, in this database? Never asks pg_database, which
-    -- may be locked.
-    CREATE FUNCTION pgleader.session_holds(pid int, classid bigint, objid bigint, objsubid int) RETURNS boolean
+    -- Of this session, since pg_database may be locked.
+    CREATE FUNCTION pgleader.this_database() RETURNS oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $function$ SELECT a.datid FROM pg_stat_get_activity(pg_backend_pid()) a $function$;
+
+    -- Does that session hold the key, exclusively, in this database?
+    CREATE FUNCTION pgleader.session_holds(pid int, classid bigint, objid bigint, objsubid int)
+    RETURNS boolean
     LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp
     AS $function$
         SELECT EXISTS (
             SELECT FROM pg_locks l
             WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock'
                 AND l.pid = session_holds.pid
-                AND l.database = (SELECT a.datid FROM pg_stat_get_activity(pg_backend_pid()) a)
+                AND l.database = pgleader.this_database()
                 AND l.classid = session_holds.classid::oid
                 AND l.objid = session_holds.objid::oid
                 AND l.objsubid = session_holds.objsubid)

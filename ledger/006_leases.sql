@@ -23,16 +23,17 @@ BEGIN
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                     HINT = 'Register it with lease_table => ''pgleader.lease''.';
         ELSIF coalesce(duration <= interval '0' OR duration > interval '1 day', true) THEN
-            RAISE EXCEPTION 'could not use the lease of duty "%": its duration is more than 0 and at most 1 day', d.duty
-                USING ERRCODE = 'invalid_parameter_value';
+            RAISE EXCEPTION 'could not use the lease of duty "%": its duration is not between 0 and 1 day',
+                d.duty USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END
     $function$;
 
     -- The new generation, or NULL while another holds the lease. The same holder gets a new generation
     -- too: its earlier process or thread, if there still is one, becomes stale.
-    CREATE FUNCTION pgleader.acquire_lease(duty text, holder text, duration interval, listens boolean DEFAULT false,
-        stop_within interval DEFAULT NULL, last_refused_at timestamptz DEFAULT NULL) RETURNS bigint
+    CREATE FUNCTION pgleader.acquire_lease(duty text, holder text, duration interval,
+        listens boolean DEFAULT false, stop_within interval DEFAULT NULL,
+        last_refused_at timestamptz DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         d pgleader.duty := pgleader.find_duty(acquire_lease.duty);
@@ -54,8 +55,9 @@ BEGIN
         acquired_at := clock_timestamp();
         INSERT INTO pgleader.lease (job_name, holder, expires_at, generation, acquired_at, renewed_at)
         VALUES (d.duty, acquire_lease.holder, acquired_at + duration, new_generation, acquired_at, acquired_at)
-        ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
-            generation = excluded.generation, acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at;
+        ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET holder = excluded.holder,
+            expires_at = excluded.expires_at, generation = excluded.generation,
+            acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at;
         RETURN new_generation;
     END
     $function$;
@@ -68,7 +70,8 @@ BEGIN
     $function$;
 
     -- The new expiry. A lease that has lapsed is not renewed, even if nobody took it: PL001, acquire anew.
-    CREATE FUNCTION pgleader.renew_lease(duty text, holder text, generation bigint, duration interval) RETURNS timestamptz
+    CREATE FUNCTION pgleader.renew_lease(duty text, holder text, generation bigint, duration interval)
+    RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         d pgleader.duty := pgleader.find_duty(renew_lease.duty);
@@ -77,11 +80,12 @@ BEGIN
         PERFORM pgleader.require_own_lease(d, duration);
         PERFORM FROM pgleader.lease l WHERE l.job_name = d.duty FOR NO KEY UPDATE;
         UPDATE pgleader.lease l SET renewed_at = clock_timestamp(), expires_at = clock_timestamp() + duration
-        WHERE l.job_name = d.duty AND l.holder = renew_lease.holder AND l.generation = renew_lease.generation
-            AND l.expires_at > clock_timestamp()
+        WHERE l.job_name = d.duty AND l.holder = renew_lease.holder
+            AND l.generation = renew_lease.generation AND l.expires_at > clock_timestamp()
         RETURNING l.expires_at INTO new_expiry;
         IF NOT FOUND THEN
-            RAISE EXCEPTION 'generation % of duty "%" is stale: "%" does not hold its lease any more', generation, d.duty, holder
+            RAISE EXCEPTION 'generation % of duty "%" is stale: "%" does not hold its lease any more',
+                generation, d.duty, holder
                 USING ERRCODE = 'PL001', HINT = 'Stop this work, then acquire_lease.';
         END IF;
         RETURN new_expiry;
@@ -89,17 +93,19 @@ BEGIN
     $function$;
 
     -- Gives the lease up at once and ends its term.
-    CREATE FUNCTION pgleader.release_lease(duty text, holder text, generation bigint, reason text DEFAULT 'released') RETURNS void
+    CREATE FUNCTION pgleader.release_lease(duty text, holder text, generation bigint,
+        reason text DEFAULT 'released') RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         d pgleader.duty := pgleader.lock_duty(release_lease.duty, true);
     BEGIN
         PERFORM pgleader.require_generation(d, generation);
         UPDATE pgleader.lease l SET expires_at = least(l.expires_at, clock_timestamp())
-        WHERE l.job_name = d.duty AND l.holder = release_lease.holder AND l.generation = release_lease.generation;
+        WHERE l.job_name = d.duty AND l.holder = release_lease.holder
+            AND l.generation = release_lease.generation;
         IF NOT FOUND THEN
-            RAISE EXCEPTION 'generation % of duty "%" is stale: "%" does not hold its lease', generation, d.duty, holder
-                USING ERRCODE = 'PL001';
+            RAISE EXCEPTION 'generation % of duty "%" is stale: "%" does not hold its lease',
+                generation, d.duty, holder USING ERRCODE = 'PL001';
         END IF;
         PERFORM pgleader.close_term(d, reason);
     END

@@ -14,20 +14,21 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Adds to the totals what the audit's row says; the caller holds the totals' row.
+    -- Ends a yield's row and counts its outcome; the caller holds the duty's row of on_call.
     CREATE FUNCTION pgleader.close_yield(y pgleader.yield, outcome text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     BEGIN
-        UPDATE pgleader.yield x SET outcome = close_yield.outcome, outcome_at = clock_timestamp(), outcome_by = session_user
+        UPDATE pgleader.yield x SET outcome = close_yield.outcome, outcome_at = clock_timestamp(),
+            outcome_by = session_user
         WHERE x.intent = y.intent;
-        UPDATE pgleader.yield_total t SET
-            moved         = t.moved         + (outcome = 'moved')::int,
-            returned      = t.returned      + (outcome = 'returned')::int,
-            vacant        = t.vacant        + (outcome = 'vacant')::int,
-            not_confirmed = t.not_confirmed + (outcome = 'not-confirmed')::int,
-            unknown       = t.unknown       + (outcome = 'unknown')::int,
-            refused       = t.refused       + (outcome = 'refused')::int
-        WHERE t.duty_id = y.duty_id;
+        UPDATE pgleader.on_call c SET
+            moved         = c.moved         + (outcome = 'moved')::int,
+            returned      = c.returned      + (outcome = 'returned')::int,
+            vacant        = c.vacant        + (outcome = 'vacant')::int,
+            not_confirmed = c.not_confirmed + (outcome = 'not-confirmed')::int,
+            unknown       = c.unknown       + (outcome = 'unknown')::int,
+            refused       = c.refused       + (outcome = 'refused')::int
+        WHERE c.duty_id = y.duty_id;
     END
     $function$;
 
@@ -52,28 +53,37 @@ BEGIN
                 USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
         -- Two operators queue here; the duty's own row belongs to the fences.
-        PERFORM FROM pgleader.yield_total t WHERE t.duty_id = d.duty_id FOR UPDATE;
+        PERFORM FROM pgleader.on_call c WHERE c.duty_id = d.duty_id FOR NO KEY UPDATE;
         d := pgleader.find_duty(request_yield.duty);
         PERFORM pgleader.require_generation(d, generation);
-        SELECT * INTO newest FROM pgleader.yield y WHERE y.duty_id = d.duty_id ORDER BY y.intent DESC LIMIT 1;
+        SELECT * INTO newest FROM pgleader.yield y WHERE y.duty_id = d.duty_id
+        ORDER BY y.intent DESC LIMIT 1;
         IF newest.intent IS NOT NULL AND newest.outcome IS NULL THEN
             IF newest.expires_at > clock_timestamp() THEN
-                RAISE EXCEPTION 'could not request a yield of duty "%": yield % of % is open', d.duty, newest.intent, newest.requested_by
-                    USING ERRCODE = 'object_in_use', DETAIL = format('It was requested at %s and expires at %s.', newest.requested_at, newest.expires_at);
+                RAISE EXCEPTION 'could not request a yield of duty "%": yield % of % is open',
+                    d.duty, newest.intent, newest.requested_by
+                    USING ERRCODE = 'object_in_use', DETAIL = format('It was requested at %s and expires at '
+                        '%s.', newest.requested_at, newest.expires_at);
             END IF;
             PERFORM pgleader.close_yield(newest, 'unknown');
         END IF;
-        IF newest.requested_at + d.yield_cooldown > clock_timestamp() AND NOT 'cool-down' = ANY (coalesce(overrides, '{}')) THEN
-            RAISE EXCEPTION 'could not request a yield of duty "%": the last one was %', d.duty, newest.requested_at
-                USING ERRCODE = 'object_in_use', DETAIL = format('The cool-down ends at %s.', newest.requested_at + d.yield_cooldown),
+        IF newest.requested_at + d.yield_cooldown > clock_timestamp()
+            AND NOT 'cool-down' = ANY (coalesce(overrides, '{}')) THEN
+            RAISE EXCEPTION 'could not request a yield of duty "%": the last one was at %',
+                d.duty, newest.requested_at
+                USING ERRCODE = 'object_in_use', DETAIL = format('The cool-down ends at %s.',
+                        newest.requested_at + d.yield_cooldown),
                     HINT = 'Wait, or override the guard cool-down by name.';
         END IF;
-        INSERT INTO pgleader.yield (duty_id, generation, pid, backend_start, instance, reason, overrides, requested_at, grace, expires_at)
-        VALUES (d.duty_id, request_yield.generation, d.term_pid, d.term_backend_start, d.term_instance, request_yield.reason,
-            coalesce(request_yield.overrides, '{}'), clock_timestamp(), grace_time, clock_timestamp() + grace_time + interval '60 s')
+        INSERT INTO pgleader.yield (duty_id, generation, pid, backend_start, instance, reason, overrides,
+            requested_at, grace, expires_at)
+        VALUES (d.duty_id, request_yield.generation, d.term_pid, d.term_backend_start, d.term_instance,
+            request_yield.reason, coalesce(request_yield.overrides, '{}'),
+            clock_timestamp(), grace_time, clock_timestamp() + grace_time + interval '60 s')
         RETURNING intent INTO new_intent;
-        PERFORM pgleader.notify_duty(d.duty, jsonb_build_object('event', 'yield', 'generation', generation,
-            'intent', new_intent, 'grace_ms', floor(extract(epoch FROM grace_time) * 1000)::bigint));
+        PERFORM pgleader.notify_duty(d.duty, jsonb_build_object('event', 'yield',
+            'generation', generation, 'intent', new_intent,
+            'grace_ms', floor(extract(epoch FROM grace_time) * 1000)::bigint));
         PERFORM pgleader.commit_durably();
         RETURN new_intent;
     END
@@ -129,7 +139,8 @@ BEGIN
         END IF;
         pid := y.pid;
         signalled := pg_terminate_backend(y.pid);
-        UPDATE pgleader.yield x SET used_at = clock_timestamp(), used_by = session_user, signalled = terminate_owner.signalled
+        UPDATE pgleader.yield x SET used_at = clock_timestamp(), used_by = session_user,
+            signalled = terminate_owner.signalled
         WHERE x.intent = y.intent;
         PERFORM pgleader.commit_durably();
     END
@@ -140,14 +151,15 @@ BEGIN
     DECLARE
         y pgleader.yield;
     BEGIN
-        IF outcome IS NULL OR outcome NOT IN ('moved', 'returned', 'vacant', 'not-confirmed', 'unknown', 'refused') THEN
+        IF outcome IS NULL OR outcome NOT IN
+            ('moved', 'returned', 'vacant', 'not-confirmed', 'unknown', 'refused') THEN
             RAISE EXCEPTION 'could not record the outcome of yield %: "%" is not an outcome', intent, outcome
                 USING ERRCODE = 'invalid_parameter_value',
                     HINT = 'It is moved, returned, vacant, not-confirmed, unknown or refused.';
         END IF;
-        -- The totals' row before the audit's, the order of request_yield.
-        PERFORM FROM pgleader.yield_total t
-        WHERE t.duty_id = (SELECT x.duty_id FROM pgleader.yield x WHERE x.intent = record_yield_outcome.intent) FOR UPDATE;
+        -- This row before the audit's, the order of request_yield.
+        PERFORM FROM pgleader.on_call c WHERE c.duty_id = (SELECT x.duty_id FROM pgleader.yield x
+            WHERE x.intent = record_yield_outcome.intent) FOR NO KEY UPDATE;
         SELECT * INTO y FROM pgleader.yield x WHERE x.intent = record_yield_outcome.intent FOR UPDATE;
         IF y.intent IS NULL OR y.outcome IS NOT NULL THEN
             RAISE EXCEPTION 'could not record the outcome of yield %: %', coalesce(intent::text, 'NULL'),

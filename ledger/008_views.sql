@@ -31,28 +31,33 @@ BEGIN
     SELECT d.duty, r.run_key, r.status, r.generation, r.cursor, r."position", r.target,
         r.started_at, r.claimed_at, r.advanced_at, r.deadline_at, r.claims
     FROM pgleader.duty d
-    CROSS JOIN LATERAL (
-        SELECT x.* FROM pgleader.run x
-        WHERE x.duty_id = d.duty_id AND x.status IN ('running', 'partial')
-        ORDER BY x.claimed_at DESC LIMIT 1) r
+    JOIN pgleader.run r ON r.duty_id = d.duty_id AND r.place = 'newest'
     WHERE d.retired_at IS NULL;
 
-    -- A lease as its own table has it, with the reader's rights; readable is false if it cannot be read
-    -- at once (no such table, no privilege, locked).
+    -- A lease as its own table has it, read with the caller's rights; readable is false if it cannot
+    -- be read at once. Only from a table whose columns are of built-in types: anything else could run
+    -- code of its owner's as whoever looks at ownership.
     CREATE FUNCTION pgleader.read_lease(lease_table text, lease_row text,
         OUT holder text, OUT expires_at timestamptz, OUT readable boolean)
     LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
+        relation constant oid := to_regclass(lease_table);
         caller_timeout constant text := current_setting('lock_timeout');
     BEGIN
+        SELECT count(*) = 3 INTO readable FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.oid = relation AND c.relkind IN ('r', 'p') AND (
+            (a.attname IN ('job_name', 'holder') AND a.atttypid IN ('text'::regtype, 'varchar'::regtype))
+            OR (a.attname = 'expires_at' AND a.atttypid = 'timestamptz'::regtype));
+        IF NOT readable THEN
+            RETURN;
+        END IF;
         PERFORM set_config('lock_timeout', '100', true);
         BEGIN
-            EXECUTE format('SELECT l.holder, l.expires_at FROM %s l WHERE l.job_name = $1', lease_table::regclass)
+            EXECUTE format('SELECT l.holder, l.expires_at FROM %s l WHERE l.job_name = $1', relation::regclass)
                 INTO holder, expires_at USING lease_row;
-            readable := true;
-        EXCEPTION WHEN lock_not_available OR insufficient_privilege OR syntax_error_or_access_rule_violation
-            OR invalid_schema_name OR feature_not_supported OR datatype_mismatch THEN
-            readable := false;
+        EXCEPTION WHEN lock_not_available OR insufficient_privilege OR undefined_table
+            OR feature_not_supported THEN
+            readable := false; -- locked, not granted, dropped meanwhile, unlogged on a standby
         END;
         PERFORM set_config('lock_timeout', caller_timeout, true);
     END
@@ -95,7 +100,8 @@ BEGIN
         CASE
             WHEN pg_catalog.pg_is_in_recovery() AND f.mechanism = 'lock' THEN 'unknown: this is a standby'
             WHEN f.mechanism = 'lease' AND NOT f.readable THEN 'unknown: lease not readable'
-            WHEN NOT coalesce(CASE f.mechanism WHEN 'lock' THEN f.held ELSE f.leased END, false) THEN 'vacant'
+            WHEN NOT coalesce(CASE f.mechanism WHEN 'lock' THEN f.held ELSE f.leased END, false)
+                THEN 'vacant'
             WHEN f.unverified THEN 'led, term not verified'
             WHEN f.mechanism = 'lock' AND NOT f.term_believed THEN 'led, term not begun'
             ELSE 'led'
@@ -106,23 +112,27 @@ BEGIN
         END AS owner,
         f.pid AS owner_pid,
         CASE WHEN f.term_believed THEN f.generation END AS generation,
-        CASE WHEN f.term_believed
-            THEN pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() - f.term_acquired_at) END AS age,
+        CASE WHEN f.term_believed THEN pg_catalog.date_trunc('second',
+            pg_catalog.clock_timestamp() - f.term_acquired_at) END AS age,
         CASE WHEN f.candidate_pattern IS NOT NULL OR c.of_the_kit > 0 THEN c.instances END AS candidates,
         r.run_key AS run, r.cursor,
         nullif(pg_catalog.concat_ws(', ',
             pg_catalog.round(100 * r."position" / nullif(r.target, 0)) || ' %',
-            'advanced ' || pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() - r.advanced_at) || ' ago'), '') AS progress,
-        f.alerts_paused_until, f.team, f.runbook
+            'advanced ' || pg_catalog.date_trunc('second',
+                pg_catalog.clock_timestamp() - r.advanced_at) || ' ago'), '') AS progress,
+        p.alerts_paused_until, f.team, f.runbook
     FROM facts f
+    JOIN pgleader.on_call p ON p.duty_id = f.duty_id
     LEFT JOIN pgleader.current_run r ON r.duty = f.duty
     CROSS JOIN LATERAL (
         SELECT count(DISTINCT (s.application_name, s.client_addr)) AS instances,
-            count(*) FILTER (WHERE pg_catalog.starts_with(s.application_name, 'pgleader:' || f.duty || ':')) AS of_the_kit
+            count(*) FILTER (WHERE pg_catalog.starts_with(s.application_name,
+                'pgleader:' || f.duty || ':')) AS of_the_kit
         FROM sessions s
         WHERE s.application_name LIKE f.candidate_pattern
             OR pg_catalog.starts_with(s.application_name, 'pgleader:' || f.duty || ':')
-            OR s.pid IN (SELECT l.pid FROM locks l WHERE l.duty_id = f.duty_id AND (l.owns OR NOT l.granted))) c
+            OR s.pid IN (SELECT l.pid FROM locks l
+                WHERE l.duty_id = f.duty_id AND (l.owns OR NOT l.granted))) c
     ORDER BY f.duty;
 
     REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pgleader FROM PUBLIC;

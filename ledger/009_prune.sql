@@ -15,26 +15,22 @@ BEGIN
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         horizon constant timestamptz := clock_timestamp() - keep;
-        y pgleader.yield;
     BEGIN
         IF coalesce(keep < interval '0', true) THEN
             RAISE EXCEPTION 'could not prune: keep is a time, not negative' USING ERRCODE = 'invalid_parameter_value';
         END IF;
         DELETE FROM pgleader.term t USING pgleader.duty d
-        WHERE d.duty_id = t.duty_id AND t.ended_at < horizon AND t.generation < coalesce(d.previous_generation, d.generation);
+        WHERE d.duty_id = t.duty_id AND t.ended_at < horizon
+            AND t.generation < coalesce(d.previous_generation, d.generation);
         GET DIAGNOSTICS terms = ROW_COUNT;
 
         DELETE FROM pgleader.run r
-        WHERE r.status IN ('complete', 'abandoned') AND r.finished_at < horizon
-            AND NOT (r.status = 'complete' AND r.finished_at = (SELECT max(x.finished_at) FROM pgleader.run x
-                WHERE x.duty_id = r.duty_id AND x.status = 'complete'));
+        WHERE r.status IN ('complete', 'abandoned') AND r.finished_at < horizon AND r.place IS NULL;
         GET DIAGNOSTICS runs = ROW_COUNT;
 
         -- An old yield whose outcome nobody recorded is counted before it goes.
-        FOR y IN SELECT x.* FROM pgleader.yield x WHERE x.outcome IS NULL AND x.requested_at < horizon
-                AND x.expires_at < clock_timestamp() LOOP
-            PERFORM pgleader.expire_yield(y.intent);
-        END LOOP;
+        PERFORM pgleader.expire_yield(x.intent) FROM pgleader.yield x
+        WHERE x.outcome IS NULL AND x.requested_at < horizon AND x.expires_at < clock_timestamp();
         DELETE FROM pgleader.yield x WHERE x.outcome IS NOT NULL AND x.requested_at < horizon;
         GET DIAGNOSTICS yields = ROW_COUNT;
     END
@@ -45,9 +41,10 @@ BEGIN
     DECLARE
         y pgleader.yield;
     BEGIN
-        PERFORM FROM pgleader.yield_total t
-        WHERE t.duty_id = (SELECT x.duty_id FROM pgleader.yield x WHERE x.intent = expire_yield.intent) FOR UPDATE;
-        SELECT * INTO y FROM pgleader.yield x WHERE x.intent = expire_yield.intent AND x.outcome IS NULL FOR UPDATE;
+        PERFORM FROM pgleader.on_call c WHERE c.duty_id = (SELECT x.duty_id FROM pgleader.yield x
+            WHERE x.intent = expire_yield.intent) FOR NO KEY UPDATE;
+        SELECT * INTO y FROM pgleader.yield x
+        WHERE x.intent = expire_yield.intent AND x.outcome IS NULL FOR UPDATE;
         IF FOUND THEN
             PERFORM pgleader.close_yield(y, 'unknown');
         END IF;

@@ -29,7 +29,7 @@ SELECT
     (pg_catalog.date_part('epoch', d.run_every) * 1000000)::int8 AS run_every_us,
     (pg_catalog.date_part('epoch', d.takeover_slow_after) * 1000000)::int8 AS takeover_slow_after_us,
     (pg_catalog.date_part('epoch', d.wait_slow_after) * 1000000)::int8 AS wait_slow_after_us,
-    d.alerts_paused_until, d.yieldable,
+    o.alerts_paused_until, d.yieldable,
     d.generation, d.term_pid, d.term_backend_start, d.term_instance, d.term_listens,
     d.term_acquired_at, d.term_last_refused_at, d.term_ended_at, d.term_end_reason,
     d.previous_generation, d.previous_instance, d.previous_acquired_at,
@@ -39,10 +39,10 @@ SELECT
     r.started_at AS run_started_at, r.advanced_at AS run_advanced_at, r.deadline_at AS run_deadline_at,
     l.run_key AS last_run_key, l.cursor AS last_run_cursor,
     l."position" AS last_run_position, l.finished_at AS last_run_finished_at,
-    y.moved AS yields_moved, y.returned AS yields_returned, y.vacant AS yields_vacant,
-    y.not_confirmed AS yields_not_confirmed, y.unknown AS yields_unknown, y.refused AS yields_refused
-FROM pgleader.duty d
-JOIN pgleader.yield_total y ON y.duty_id = d.duty_id
-LEFT JOIN pgleader.run r ON r.duty_id = d.duty_id AND r.place = 'newest'
-LEFT JOIN pgleader.run l ON l.duty_id = d.duty_id AND l.place = 'last'
+    o.moved AS yields_moved, o.returned AS yields_returned, o.vacant AS yields_vacant,
+    o.not_confirmed AS yields_not_confirmed, o.unknown AS yields_unknown, o.refused AS yields_refused
+FROM pgleader.on_call o -- first the narrow rows, so that the wide ones are hashed once
+LEFT JOIN pgleader.run r ON r.duty_id = o.duty_id AND r.place = 'newest'
+LEFT JOIN pgleader.run l ON l.duty_id = o.duty_id AND l.place = 'last'
+JOIN pgleader.duty d ON d.duty_id = o.duty_id
 WHERE d.retired_at IS NULL
