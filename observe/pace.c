@@ -8,6 +8,7 @@ static const int64_t interval_longest_us = 15 * SECOND_US;
 static const int64_t interval_burst_us = SECOND_US / 10;
 static const int64_t burst_for_us = 30 * SECOND_US;
 static const int64_t fresh_least_us = 3 * SECOND_US;
+static const int64_t deadline_margin_us = 3 * SECOND_US / 10;
 static const int64_t reconnect_least_us = SECOND_US / 4;
 static const int64_t reconnect_longest_us = 15 * SECOND_US;
 
@@ -71,9 +72,11 @@ int64_t pace_statement_timeout_us(int64_t configured_us)
     return at_most(at_least(configured_us, SECOND_US), 5 * SECOND_US);
 }
 
+/* A poll that hangs is given up while there is still time for another session before the last
+ * picture is too old. */
 int64_t pace_poll_deadline_us(const struct pace *pace)
 {
-    return 2 * pace_statement_timeout_us(pace->configured_us);
+    return 2 * pace_statement_timeout_us(pace->configured_us) - deadline_margin_us;
 }
 
 int64_t pace_connect_deadline_us(const struct pace *pace)

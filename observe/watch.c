@@ -185,6 +185,19 @@ static void count_poll(struct watch *watch, int64_t now)
     stats->tried = true;
 }
 
+static bool fresh(const struct watch *watch, int64_t now)
+{
+    return watch->success_us != TIME_UNKNOWN &&
+           now - watch->success_us <= pace_fresh_for_us(&watch->pace);
+}
+
+/* Pauses grow only once the picture is old: a restart that is quicker than that goes unnoticed. */
+static void count_failure(struct watch *watch, int64_t now)
+{
+    if (watch->failures < 2 || !fresh(watch, now))
+        watch->failures++;
+}
+
 /* The session is lost, or its poll is: tries again at once the first time, later with jitter. */
 static void fail(struct watch *watch, const struct error *err)
 {
@@ -198,7 +211,7 @@ static void fail(struct watch *watch, const struct error *err)
         pg_conn_close(STEAL(watch->conn));
     watch->greeted = false;
     watch->state = WATCH_DOWN;
-    watch->failures++;
+    count_failure(watch, now);
     count_poll(watch, now);
     collector_failed(watch->collector, err);
     watch->due_us = now + pace_reconnect_us(watch->failures, random);
@@ -225,6 +238,9 @@ static void start_connecting(struct watch *watch)
     watch->due_us = clock_monotonic_us() + pace_connect_deadline_us(&watch->pace);
 }
 
+static void go_on_polling(struct watch *watch);
+
+/* Sending reads as well: an answer that is complete already would wake nobody up. */
 static void start_poll(struct watch *watch)
 {
     struct error err = {0};
@@ -235,7 +251,9 @@ static void start_poll(struct watch *watch)
     watch->batch = pg_batch_start(watch->conn, plan, n, &err);
     watch->state = WATCH_POLLING;
     watch->due_us = now + pace_poll_deadline_us(&watch->pace);
-    if (!watch->batch)
+    if (watch->batch)
+        go_on_polling(watch);
+    else
         fail(watch, &err);
 }
 

@@ -191,6 +191,8 @@ static bool take_next(struct pg_batch *batch)
         return ++batch->ends < 2;
     batch->ends = 0;
     bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR)
+        pg_conn_note_fatal(batch->conn, result);
     if (is_sync || !take_result(&batch->entries[batch->current], batch->step, result))
         PQclear(result);
     advance(batch);
@@ -206,9 +208,7 @@ enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err)
         return PG_DONE;
     if (alive && PQstatus(batch->conn->pq) == CONNECTION_OK && batch->ends < 2)
         return PG_AGAIN;
-    if (alive)
-        (void)pg_set_error(err, ERROR_CONNECT, "talk to the server",
-                           PQerrorMessage(batch->conn->pq));
+    (void)pg_conn_lost(batch->conn, err);
     return PG_FAILED;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -100,11 +101,31 @@ static bool connected(struct pg_conn *conn, struct error *err)
     return true;
 }
 
-/* Server messages are never for our standard error. */
-static void ignore_notice(void *context, const PGresult *notice)
+void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message)
 {
-    (void)context;
-    (void)notice;
+    const char *severity = PQresultErrorField(message, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *sqlstate = PQresultErrorField(message, PG_DIAG_SQLSTATE);
+    if (!severity || (strcmp(severity, "FATAL") != 0 && strcmp(severity, "PANIC") != 0))
+        return;
+    (void)pg_set_error(&conn->farewell, ERROR_CONNECT, "keep the session",
+                       PQresultErrorField(message, PG_DIAG_MESSAGE_PRIMARY));
+    if (sqlstate)
+        (void)snprintf(conn->farewell.sqlstate, sizeof conn->farewell.sqlstate, "%s", sqlstate);
+}
+
+/* Server messages are never for our standard error. libpq gives a FATAL to an idle session as a
+ * notice. */
+static void take_notice(void *context, const PGresult *notice)
+{
+    pg_conn_note_fatal(context, notice);
+}
+
+bool pg_conn_lost(const struct pg_conn *conn, struct error *err)
+{
+    if (conn->farewell.kind == ERROR_NONE)
+        return pg_set_error(err, ERROR_CONNECT, "talk to the server", PQerrorMessage(conn->pq));
+    *err = conn->farewell;
+    return false;
 }
 
 enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
@@ -118,7 +139,7 @@ enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
         conn->events = POLLOUT;
         return PG_AGAIN;
     case PGRES_POLLING_OK:
-        (void)PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
+        (void)PQsetNoticeReceiver(conn->pq, take_notice, conn);
         return connected(conn, err) ? PG_DONE : PG_FAILED;
     case PGRES_POLLING_FAILED:
         break;
@@ -132,14 +153,16 @@ bool pg_conn_pump(struct pg_conn *conn, struct error *err)
     /* Input first: with both directions full, the server waits for us to read. */
     int left = PQconsumeInput(conn->pq) ? PQflush(conn->pq) : -1;
     if (left < 0)
-        return pg_set_error(err, ERROR_CONNECT, "talk to the server", PQerrorMessage(conn->pq));
+        return pg_conn_lost(conn, err);
     conn->events = (short)(left > 0 ? POLLIN | POLLOUT : POLLIN);
     return true;
 }
 
 bool pg_conn_idle(struct pg_conn *conn, struct error *err)
 {
-    return pg_conn_pump(conn, err);
+    bool alive = pg_conn_pump(conn, err);
+    (void)PQisBusy(conn->pq); /* reads the messages in what came */
+    return alive;
 }
 
 int pg_conn_fd(const struct pg_conn *conn)
