@@ -158,7 +158,7 @@ class Cluster:
 
     def conninfo(self, dbname="postgres", user=None, host="127.0.0.1", **more):
         words = {"host": host, "port": self.port, "dbname": dbname, "user": user or self.user, **more}
-        return " ".join(f"{k}='{v}'" for k, v in words.items())
+        return psycopg.conninfo.make_conninfo(**words)
 
     def connect(self, dbname="postgres", **kw):
         """A psycopg connection in autocommit mode; host, user, application_name and the like as keywords."""
