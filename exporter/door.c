@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { ACCEPTS_A_ROUND = 64, TICK_MS = 1000, OUT_OF_FILES_MS = 200 };
+enum { ACCEPTS_A_ROUND = 64, TICK_MS = 1000, PAUSE_MS = 20 };
 
 static const int64_t time_for[] = {
     [VISIT_NEW] = 10 * SECOND_US,
@@ -31,8 +31,8 @@ struct door {
     int64_t next_tick_us;
     pthread_mutex_t mutex; /* guards what follows; a visitor leaves under it, so that its fd is open
                               while the mutex is held */
-    size_t n;
-    struct visitor *first, *last; /* in order of entry */
+    size_t n;              /* admitted and not yet left */
+    struct visitor *first, *last; /* those who have entered, in that order */
 };
 
 static void unlist(struct door *door, struct visitor *visitor)
@@ -60,8 +60,8 @@ static void send_away_late(struct door *door, int64_t now_us)
     pthread_mutex_unlock(&door->mutex);
 }
 
-/* Makes room: the longest there of those that never asked for anything, else of those that wait for
- * their next request. */
+/* The longest there of those that never asked for anything, else of those that wait for their next
+ * request. */
 static void send_away_one(struct door *door)
 {
     struct visitor *idle = NULL;
@@ -78,11 +78,35 @@ static void send_away_one(struct door *door)
         send_away(door, idle);
 }
 
-static void make_room(struct door *door, bool now)
+/* False when so many are on their way in and out that they are to be waited for. */
+static bool has_room(struct door *door)
 {
     pthread_mutex_lock(&door->mutex);
-    if (now || door->n >= door->max_visitors)
+    bool room = door->n < door->max_visitors + door->max_visitors / 4;
+    pthread_mutex_unlock(&door->mutex);
+    return room;
+}
+
+/* Counts one more in, for whom another is sent away if need be. */
+static void count_in(struct door *door)
+{
+    pthread_mutex_lock(&door->mutex);
+    if (++door->n > door->max_visitors)
         send_away_one(door);
+    pthread_mutex_unlock(&door->mutex);
+}
+
+static void count_out(struct door *door)
+{
+    pthread_mutex_lock(&door->mutex);
+    door->n--;
+    pthread_mutex_unlock(&door->mutex);
+}
+
+static void make_room(struct door *door)
+{
+    pthread_mutex_lock(&door->mutex);
+    send_away_one(door);
     pthread_mutex_unlock(&door->mutex);
 }
 
@@ -96,18 +120,27 @@ static void tick(struct door *door)
     door->callbacks.tick(door->callbacks.context);
 }
 
-/* Takes in who waits at one socket. False when the process has no file descriptor left. */
+static void take_in(struct door *door, int fd, const struct sockaddr *address, socklen_t size)
+{
+    count_in(door);
+    if (!door->callbacks.admit(door->callbacks.context, fd, address, size))
+        count_out(door);
+}
+
+/* Takes in who waits at one socket. False when there is no room, or no file descriptor left. */
 static bool accept_some(struct door *door, int listener)
 {
     for (int i = 0; i < ACCEPTS_A_ROUND; i++) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
+        if (!has_room(door))
+            return false;
         int fd =
             accept4(listener, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            make_room(door, false);
-            door->callbacks.admit(door->callbacks.context, fd, (struct sockaddr *)&address, size);
+            take_in(door, fd, (struct sockaddr *)&address, size);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            make_room(door);
             return false;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return true;
@@ -125,29 +158,27 @@ static bool someone_is_in(struct door *door)
     return yes;
 }
 
-/* Out of descriptors, the sockets stay readable: they are not looked at for a moment, or this would
- * spin, and one visitor makes room. */
+/* While nobody can be taken in the sockets stay readable: they are not looked at for a moment, or
+ * this would spin. */
 static void *door_main(void *argument)
 {
     struct door *door = argument;
     size_t n = door->listeners->n;
     struct pollfd *fds = xcalloc(n + 1, sizeof *fds);
-    bool out_of_files = false;
+    bool pausing = false;
     fds[0] = (struct pollfd){.fd = door->wake_fd, .events = POLLIN};
     for (size_t i = 0; i < n; i++)
         fds[i + 1] = (struct pollfd){.fd = door->listeners->fds[i], .events = POLLIN};
     for (;;) {
         bool ticks = door->callbacks.ticks || someone_is_in(door);
-        int timeout_ms = out_of_files ? OUT_OF_FILES_MS : ticks ? TICK_MS : -1;
-        int ready = poll(fds, out_of_files ? 1 : n + 1, timeout_ms);
+        int timeout_ms = pausing ? PAUSE_MS : ticks ? TICK_MS : -1;
+        int ready = poll(fds, pausing ? 1 : n + 1, timeout_ms);
         if (ready > 0 && fds[0].revents)
             break;
         tick(door);
-        out_of_files = false;
+        pausing = false;
         for (size_t i = 0; i < n && ready > 0; i++)
-            out_of_files |= fds[i + 1].revents && !accept_some(door, fds[i + 1].fd);
-        if (out_of_files)
-            make_room(door, true);
+            pausing |= fds[i + 1].revents && !accept_some(door, fds[i + 1].fd);
     }
     free(fds);
     return NULL;
@@ -204,7 +235,6 @@ void door_enter(struct door *door, struct visitor *visitor, int fd)
     visitor->prev = door->last;
     *(door->last ? &door->last->next : &door->first) = visitor;
     door->last = visitor;
-    door->n++;
     pthread_mutex_unlock(&door->mutex);
 }
 

@@ -30,8 +30,8 @@ struct visitor {
 
 struct door_callbacks {
     void *context;
-    /* Takes the socket over, and closes it if there is no use for it. */
-    void (*admit)(void *context, int fd, const struct sockaddr *address, socklen_t size);
+    /* Takes the socket over. True if the visitor will enter and leave; false if it was closed. */
+    bool (*admit)(void *context, int fd, const struct sockaddr *address, socklen_t size);
     /* Before an admission and once a second while `ticks` or while there are visitors; at most once
      * a second. */
     void (*tick)(void *context);

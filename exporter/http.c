@@ -24,7 +24,7 @@
 enum {
     VISITORS_MAX = 4096,
     FILES_BESIDE = 1024,    /* for everything that is not a connection of the web server */
-    HEADER_MAX = 24 * 1024, /* a request's line and headers, and our own headers */
+    HEADER_MAX = 32 * 1024, /* a request's line and headers, and our own headers */
     UPLOAD_MAX = 64 * 1024, /* is read and thrown away; nothing here wants a body */
 };
 
@@ -213,6 +213,17 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     return handle_request(context, connection, url, method);
 }
 
+/* A path or a value ends where its bytes end: "/%00x" is not "/". */
+static size_t unescape(void *context, struct MHD_Connection *mhd, char *text)
+{
+    (void)context, (void)mhd;
+    size_t size = MHD_http_unescape(text);
+    for (char *nul = memchr(text, '\0', size); nul;
+         nul = memchr(nul, '\0', size - (size_t)(nul - text)))
+        *nul = '\x01';
+    return size;
+}
+
 static void on_completed(void *context, struct MHD_Connection *mhd, void **state,
                          enum MHD_RequestTerminationCode code)
 {
@@ -265,10 +276,10 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **conn
     free(connection);
 }
 
-static void admit(void *context, int fd, const struct sockaddr *address, socklen_t size)
+static bool admit(void *context, int fd, const struct sockaddr *address, socklen_t size)
 {
     struct http_server *server = context;
-    (void)MHD_add_connection(server->daemon, fd, address, size); /* closes it when it fails */
+    return MHD_add_connection(server->daemon, fd, address, size) == MHD_YES;
 }
 
 static void look_at_files(void *context)
@@ -306,10 +317,11 @@ static bool start_daemon(struct http_server *server, size_t visitors, struct err
         struct web_settings *settings = web_watch_current(server->watch);
         tls = settings->tls != NULL;
     }
-    /* The library's own limit is only there for connections that are on their way out. */
+    /* The library's own limit is never reached: the door is stricter. */
     const struct MHD_OptionItem options[] = {
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)visitors + 256, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)visitors * 2, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_MAX, NULL},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
         {tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, tls_no_certificate()},
