@@ -38,7 +38,7 @@ BEGIN
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         d pgleader.duty := pgleader.hold_generation(claim_run.duty, claim_run.generation);
-        claimed_at constant timestamptz := clock_timestamp();
+        claiming_at constant timestamptz := clock_timestamp();
         r pgleader.run;
     BEGIN
         IF coalesce(octet_length(run_key), 0) NOT BETWEEN 1 AND 255 THEN
@@ -50,8 +50,8 @@ BEGIN
         END IF;
         PERFORM pgleader.lock_runs(d);
         INSERT INTO pgleader.run (duty_id, run_key, status, generation, started_at, claimed_at, deadline_at)
-        VALUES (d.duty_id, claim_run.run_key, 'running', claim_run.generation, claimed_at, claimed_at,
-            claimed_at + deadline)
+        VALUES (d.duty_id, claim_run.run_key, 'running', claim_run.generation, claiming_at, claiming_at,
+            claiming_at + deadline)
         ON CONFLICT ON CONSTRAINT run_pkey DO NOTHING;
         IF FOUND THEN
             outcome := 'fresh';
@@ -70,7 +70,7 @@ BEGIN
         END IF;
         outcome := 'resumed';
         UPDATE pgleader.run x SET status = 'running', generation = claim_run.generation,
-            claimed_at = claim_run.claimed_at, deadline_at = claim_run.claimed_at + deadline,
+            claimed_at = claiming_at, deadline_at = claiming_at + deadline,
             finished_at = NULL, receipt = NULL, claims = x.claims + 1
         WHERE x.duty_id = d.duty_id AND x.run_key = claim_run.run_key;
         PERFORM pgleader.place_newest(d);
@@ -99,7 +99,9 @@ BEGIN
     -- A cursor that reads as a number is its own position, unless one is given.
     CREATE FUNCTION pgleader.cursor_position(cursor text) RETURNS numeric
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-    AS $function$ SELECT CASE WHEN cursor ~ '^-?[0-9]{1,100}(\.[0-9]{1,100})?$' THEN cursor::numeric END $function$;
+    AS $function$
+        SELECT CASE WHEN cursor ~ '^-?[0-9]{1,100}(\.[0-9]{1,100})?$' THEN cursor::numeric END
+    $function$;
 
     -- advanced_at moves only when the cursor does: it is what a stalled leader cannot fake by calling.
     CREATE FUNCTION pgleader.advance_run(duty text, run_key text, generation bigint, cursor text,
