@@ -443,12 +443,14 @@ static void fill_from_tables(struct reading *reading, struct snapshot *snapshot)
 
 static void fill_duties(struct reading *reading, struct snapshot *snapshot)
 {
+    struct candidates *candidates = candidates_new(&reading->sessions);
     for (size_t i = 0; i < snapshot->n_duties; i++) {
         struct duty *duty = &snapshot->duties[i];
         if (reading->ledger_read && duty->source == SOURCE_LEDGER)
             ledger_fill(&reading->ledger, duty, snapshot->arena);
-        fill_lock(snapshot, duty, &reading->sessions, reading->collector->roles);
+        fill_lock(snapshot, duty, &reading->sessions, candidates, reading->collector->roles);
     }
+    candidates_free(candidates);
     fill_from_tables(reading, snapshot);
     for (size_t i = 0; i < snapshot->n_duties; i++)
         fill_term(&snapshot->duties[i], &reading->sessions);

@@ -61,7 +61,7 @@ static void note_waiter(const struct snapshot *snapshot, struct duty *duty,
 }
 
 void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
-               struct roles *roles)
+               struct candidates *candidates, struct roles *roles)
 {
     size_t n = 0;
     int32_t by_name = 0;
@@ -78,10 +78,10 @@ void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct 
         else
             duty->shared_owners++;
     }
-    int32_t candidates =
-        sessions_count_candidates(sessions, duty->name, duty->candidate_pattern, rows, n, &by_name);
+    int32_t counted =
+        candidates_count(candidates, duty->name, duty->candidate_pattern, rows, n, &by_name);
     if (duty->candidate_pattern || by_name > 0 || duty->limits.min_candidates >= 0)
-        duty->candidates = candidates;
+        duty->candidates = counted;
 }
 
 static int compare_text(const void *a, const void *b)

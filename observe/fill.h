@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "observe/candidates.h"
 #include "observe/probe.h"
 #include "observe/roles.h"
 #include "observe/sessions.h"
@@ -13,7 +14,7 @@
 /* Owners, waiters and candidates of a lock duty; on a standby nothing, since its locks are not the
  * primary's. */
 void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
-               struct roles *roles);
+               struct candidates *candidates, struct roles *roles);
 
 /* Every duty whose lease row the probe read. */
 bool fill_leases(struct snapshot *snapshot, const struct probe *probe,

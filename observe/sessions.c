@@ -52,19 +52,31 @@ static int compare_locks(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static const char *name_of(const struct lock_row *row)
+const char *lock_row_name(const struct lock_row *row)
 {
     return row->application_name ? row->application_name : "";
 }
 
+int lock_row_compare_instance(const struct lock_row *a, const struct lock_row *b)
+{
+    const char *name = lock_row_name(a);
+    int by_name = strcmp(name, lock_row_name(b));
+    if (by_name)
+        return by_name;
+    int by_address =
+        strcmp(a->client_addr ? a->client_addr : "", b->client_addr ? b->client_addr : "");
+    if (by_address || *name)
+        return by_address;
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* By instance, and within one by pid. */
 static int compare_names(const void *a, const void *b)
 {
     const struct lock_row *x = *(const struct lock_row *const *)a,
                           *y = *(const struct lock_row *const *)b;
-    int by_name = strcmp(name_of(x), name_of(y));
-    if (by_name)
-        return by_name;
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    int by_instance = lock_row_compare_instance(x, y);
+    return by_instance ? by_instance : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
 static int compare_pids(const void *a, const void *b)
@@ -153,83 +165,4 @@ bool sessions_alive(const struct sessions *sessions, int32_t pid, int64_t backen
         return false;
     int64_t start = (*found)->backend_start_us;
     return start == backend_start_us || start == TIME_UNKNOWN || backend_start_us == TIME_UNKNOWN;
-}
-
-/* Candidates are gathered as pointers, then counted by instance. */
-struct gathering {
-    const struct lock_row **rows;
-    size_t n, room;
-};
-
-static void gather(struct gathering *gathering, const struct lock_row *row)
-{
-    if (gathering->n == gathering->room) {
-        gathering->room = gathering->room ? 2 * gathering->room : 16;
-        gathering->rows = xreallocarray(gathering->rows, gathering->room, sizeof *gathering->rows);
-    }
-    gathering->rows[gathering->n++] = row;
-}
-
-static int compare_instances(const void *a, const void *b)
-{
-    const struct lock_row *x = *(const struct lock_row *const *)a,
-                          *y = *(const struct lock_row *const *)b;
-    int by_name = strcmp(name_of(x), name_of(y));
-    if (by_name)
-        return by_name;
-    int by_address =
-        strcmp(x->client_addr ? x->client_addr : "", y->client_addr ? y->client_addr : "");
-    if (by_address || *name_of(x))
-        return by_address;
-    return (x->pid > y->pid) -
-           (x->pid < y->pid); /* nameless sessions are told apart by pid alone */
-}
-
-static int32_t count_instances(struct gathering *gathering)
-{
-    int32_t distinct = 0;
-    if (gathering->n > 1)
-        qsort(gathering->rows, gathering->n, sizeof *gathering->rows, compare_instances);
-    for (size_t i = 0; i < gathering->n; i++) {
-        if (i == 0 || compare_instances(&gathering->rows[i - 1], &gathering->rows[i]) != 0)
-            distinct++;
-    }
-    return distinct;
-}
-
-/* Gathers the sessions whose name begins with prefix and, if there is a pattern, is LIKE it. */
-static void gather_names(const struct sessions *sessions, const char *prefix, size_t size,
-                         const char *pattern, struct gathering *gathering)
-{
-    size_t low = 0, high = sessions->n_names;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strncmp(name_of(sessions->names[middle]), prefix, size) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < sessions->n_names && strncmp(name_of(sessions->names[low]), prefix, size) == 0;
-         low++) {
-        if (!pattern || text_like(name_of(sessions->names[low]), pattern))
-            gather(gathering, sessions->names[low]);
-    }
-}
-
-int32_t sessions_count_candidates(const struct sessions *sessions, const char *duty,
-                                  const char *pattern, const struct lock_row *const *rows,
-                                  size_t n_rows, int32_t *ret_by_name)
-{
-    struct gathering gathering = {0};
-    char kit[128];
-    int size = snprintf(kit, sizeof kit, "pgleader:%.100s:", duty);
-    gather_names(sessions, kit, (size_t)size, NULL, &gathering);
-    if (pattern)
-        gather_names(sessions, pattern, strcspn(pattern, "%_\\"), pattern, &gathering);
-    *ret_by_name = (int32_t)gathering.n;
-    for (size_t i = 0; i < n_rows; i++)
-        gather(&gathering, rows[i]);
-    int32_t count = count_instances(&gathering);
-    free(gathering.rows);
-    return count;
 }

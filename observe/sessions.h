@@ -34,7 +34,7 @@ struct sessions {
     const struct lock_row *
         *locks; /* of this database, key classes 1 and 2; by key, granted first */
     size_t n_locks;
-    const struct lock_row **names; /* one a session of this database, by application_name */
+    const struct lock_row **names; /* one a session of this database, by instance */
     size_t n_names;
     const struct lock_row **pids; /* one a session, by pid */
     size_t n_pids;
@@ -55,9 +55,9 @@ struct lock_key lock_row_key(const struct lock_row *row);
  */
 bool sessions_alive(const struct sessions *sessions, int32_t pid, int64_t backend_start_us);
 
-/* Distinct instances (application_name and client address) among the key's holders and waiters
- * (rows) and the sessions that match the kit's name for the duty or the LIKE pattern (NULL: none).
- * *ret_by_name is how many matched by their name. */
-int32_t sessions_count_candidates(const struct sessions *sessions, const char *duty,
-                                  const char *pattern, const struct lock_row *const *rows,
-                                  size_t n_rows, int32_t *ret_by_name);
+/* application_name, "" where there is none. */
+const char *lock_row_name(const struct lock_row *row);
+
+/* Orders by instance: name and client address; sessions without a name are told apart by pid alone.
+ * 0: the same instance. */
+int lock_row_compare_instance(const struct lock_row *a, const struct lock_row *b);

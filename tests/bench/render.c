@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* How long the rendering of one series takes, for 500 and 5,000 duties, in both formats. */
+/* What a scrape costs in CPU time without the web server: the first of a picture, with and without
+ * gzip, and one of a picture that has not changed; for 500 and 5,000 duties. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "exporter/metrics.h"
-#include "exporter/sink.h"
+#include "exporter/exposition.h"
 #include "tests/support/picture_builder.h"
 
 enum { ROUNDS = 15 };
+
+/* What changes between the scrapes that are compared. */
+enum change { CHANGE_PICTURE, CHANGE_TAIL, CHANGE_NOTHING };
+static const char *const change_names[] = {"new picture", "new tail", "nothing new"};
 
 static int64_t cpu_ns(void)
 {
@@ -24,45 +28,67 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t count_series(const char *text)
+static size_t count_series(struct exposition *exposition)
 {
+    struct body *body = exposition_get(exposition, NULL, FORMAT_TEXT, false);
     size_t n = 0;
-    for (const char *line = text; *line; line++)
-        n += *line == '\n' && line[1] && line[1] != '#';
+    for (size_t i = 0; i + 1 < body->size; i++)
+        n += body->data[i] == '\n' && body->data[i + 1] != '#';
+    body_unref(body);
     return n;
 }
 
-static void measure(const struct picture *picture, size_t duties, enum exposition_format format)
+static void publish(struct board *board, struct snapshot *snapshot)
+{
+    struct published *published = build_published("prod-us", snapshot_ref(snapshot));
+    published->success_monotonic_us = clock_monotonic_us();
+    published->fresh_for_us = HOUR_US;
+    board_publish(board, published);
+}
+
+static void measure(struct board *board, struct exposition *exposition, struct snapshot *snapshot,
+                    enum change change, bool gzip)
 {
     int64_t spent[ROUNDS];
-    size_t size = 0, series = 0;
+    size_t size = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        struct sink sink = {.deflater = NULL};
+        if (change == CHANGE_PICTURE)
+            publish(board, snapshot);
+        if (change == CHANGE_TAIL)
+            board_set_reload(board, true, i + 1);
         int64_t begin = cpu_ns();
-        FILE *out = sink_open(&sink);
-        metrics_render(picture, -1, format, out);
-        sink_close(&sink, out);
+        struct body *body = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
         spent[i] = cpu_ns() - begin;
-        size = sink.size;
-        sink_append(&sink, "", 1);
-        series = count_series(sink.data);
-        free(sink.data);
+        size = body->size;
+        body_unref(body);
     }
     qsort(spent, ROUNDS, sizeof *spent, compare);
-    printf("%5zu duties, %-11s %7zu series, %8zu bytes: median %4.0f ns per series (%.1f ms)\n",
-           duties, format == FORMAT_TEXT ? "text" : "openmetrics", series, size,
-           (double)spent[ROUNDS / 2] / (double)series, (double)spent[ROUNDS / 2] / 1e6);
+    double median = (double)spent[ROUNDS / 2];
+    printf("%5zu duties, %-11s %s %8zu bytes: %9.1f us, %6.1f ns per series\n", snapshot->n_duties,
+           change_names[change], gzip ? "gzip " : "plain", size, median / 1e3,
+           median / (double)count_series(exposition));
+}
+
+static void bench(size_t n)
+{
+    static const struct config_server server = {.name = "prod-us"};
+    struct picture picture;
+    build_many(&picture, n);
+    struct board *board = board_new();
+    board_set_servers(board, &(struct config){.servers = &server, .n_servers = 1});
+    struct exposition *exposition = exposition_new(board);
+    for (enum change change = CHANGE_PICTURE; change <= CHANGE_NOTHING; change++) {
+        for (int gzip = 0; gzip < 2; gzip++)
+            measure(board, exposition, picture.servers[0]->snapshot, change, gzip);
+    }
+    exposition_free(exposition);
+    board_free(board);
+    picture_done(&picture);
 }
 
 int main(void)
 {
-    static const size_t sizes[] = {500, 5000};
-    for (size_t i = 0; i < 2; i++) {
-        struct picture picture;
-        build_many(&picture, sizes[i]);
-        measure(&picture, sizes[i], FORMAT_TEXT);
-        measure(&picture, sizes[i], FORMAT_OPENMETRICS);
-        picture_done(&picture);
-    }
+    bench(500);
+    bench(5000);
     return 0;
 }
