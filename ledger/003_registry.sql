@@ -160,7 +160,8 @@ BEGIN
     $function$;
 
     -- The known row, decided by what is wanted; for a duty that was ever led, with the new key reserved.
-    CREATE FUNCTION pgleader.with_authority(known pgleader.duty, wanted pgleader.duty) RETURNS pgleader.duty
+    CREATE FUNCTION pgleader.with_authority(known pgleader.duty, wanted pgleader.duty)
+    RETURNS pgleader.duty
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         same constant boolean := (known.mechanism, known.lock_classid, known.lock_objid,
@@ -241,8 +242,10 @@ BEGIN
         d.environment         := coalesce(register_duty.environment, known.environment);
         d.candidate_pattern   := nullif(coalesce(candidates, known.candidate_pattern), '');
         d.min_candidates      := nullif(coalesce(register_duty.min_candidates, known.min_candidates), 0);
-        d.stall_after         := nullif(coalesce(register_duty.stall_after, known.stall_after::interval), none);
-        d.run_every           := nullif(coalesce(register_duty.run_every, known.run_every::interval), none);
+        d.stall_after         := nullif(coalesce(register_duty.stall_after,
+            known.stall_after::interval), none);
+        d.run_every           := nullif(coalesce(register_duty.run_every,
+            known.run_every::interval), none);
         d.takeover_slow_after := nullif(coalesce(register_duty.takeover_slow_after,
             known.takeover_slow_after::interval), none);
         d.wait_slow_after     := nullif(coalesce(register_duty.wait_slow_after,
@@ -275,8 +278,10 @@ BEGIN
             PERFORM pgleader.refuse_collision(reserved);
         END IF;
         IF id IS NULL THEN
-            INSERT INTO pgleader.duty (duty, mechanism, lock_classid, lock_objid, lock_objsubid, lease_table, lease_row)
-            VALUES (d.duty, d.mechanism, d.lock_classid, d.lock_objid, d.lock_objsubid, d.lease_table, d.lease_row)
+            INSERT INTO pgleader.duty (duty, mechanism,
+                lock_classid, lock_objid, lock_objsubid, lease_table, lease_row)
+            VALUES (d.duty, d.mechanism,
+                d.lock_classid, d.lock_objid, d.lock_objsubid, d.lease_table, d.lease_row)
             RETURNING duty_id INTO id;
             INSERT INTO pgleader.on_call (duty_id) VALUES (id);
         ELSIF known.retired_at IS NULL THEN
@@ -335,13 +340,13 @@ BEGIN
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         d pgleader.duty := pgleader.lock_duty(retire_duty.duty, true);
-        retired_at constant timestamptz := clock_timestamp();
+        ended constant timestamptz := clock_timestamp();
     BEGIN
-        UPDATE pgleader.duty x SET retired_at = retire_duty.retired_at WHERE x.duty_id = d.duty_id;
+        UPDATE pgleader.duty x SET retired_at = ended WHERE x.duty_id = d.duty_id;
         IF d.generation IS NOT NULL AND d.term_ended_at IS NULL THEN
-            UPDATE pgleader.duty x SET term_ended_at = retire_duty.retired_at, term_end_reason = 'retired'
+            UPDATE pgleader.duty x SET term_ended_at = ended, term_end_reason = 'retired'
             WHERE x.duty_id = d.duty_id;
-            UPDATE pgleader.term t SET ended_at = retire_duty.retired_at, end_reason = 'retired'
+            UPDATE pgleader.term t SET ended_at = ended, end_reason = 'retired'
             WHERE t.duty_id = d.duty_id AND t.ended_at IS NULL;
         END IF;
     END

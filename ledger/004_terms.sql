@@ -43,8 +43,8 @@ BEGIN
             RAISE EXCEPTION 'could not % duty "%": this session (pid %) does not hold its lock %', deed,
                 d.duty, pg_backend_pid(), pgleader.key_text(d.lock_classid, d.lock_objid, d.lock_objsubid)
                 USING ERRCODE = 'PL002',
-                    HINT = 'Take the lock first, exclusively, in this session and this database. Behind a '
-                        'pooler every statement may run in another session.';
+                    HINT = 'Take the lock first, exclusively, in this session and this database. Behind '
+                        'a pooler every statement may run in another session.';
         END IF;
     END
     $function$;
@@ -119,7 +119,7 @@ BEGIN
     CREATE FUNCTION pgleader.close_term(d pgleader.duty, reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
-        ended_at constant timestamptz := clock_timestamp();
+        ended constant timestamptz := clock_timestamp();
     BEGIN
         IF coalesce(octet_length(reason), 0) NOT BETWEEN 1 AND 255
             OR reason IN ('superseded', 'retired') THEN
@@ -128,9 +128,9 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value', HINT = 'A reason is a text of 1 to 255 bytes; '
                     'superseded and retired are the ledger''s own.';
         END IF;
-        UPDATE pgleader.term t SET ended_at = close_term.ended_at, end_reason = reason
+        UPDATE pgleader.term t SET ended_at = ended, end_reason = reason
         WHERE t.duty_id = d.duty_id AND t.ended_at IS NULL;
-        UPDATE pgleader.duty x SET term_ended_at = close_term.ended_at, term_end_reason = reason
+        UPDATE pgleader.duty x SET term_ended_at = ended, term_end_reason = reason
         WHERE x.duty_id = d.duty_id;
         PERFORM pgleader.notify_duty(d.duty,
             jsonb_build_object('event', 'released', 'generation', d.generation));
@@ -238,7 +238,8 @@ BEGIN
         ELSIF pg_is_in_recovery() THEN
             RAISE EXCEPTION 'could not wait for duty "%": this server is a standby', d.duty
                 USING ERRCODE = 'read_only_sql_transaction',
-                    HINT = 'Its locks are not its primary''s: two sessions would lead. Connect to the primary.';
+                    HINT = 'Its locks are not its primary''s: two sessions would lead. Connect to the '
+                        'primary.';
         ELSIF pgleader.session_holds(pg_backend_pid(), d.lock_classid, d.lock_objid, d.lock_objsubid) THEN
             RETURN true;
         END IF;

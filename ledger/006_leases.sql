@@ -54,7 +54,8 @@ BEGIN
         new_generation := pgleader.open_term(d, holder, listens, stop_within, last_refused_at, NULL);
         acquired_at := clock_timestamp();
         INSERT INTO pgleader.lease (job_name, holder, expires_at, generation, acquired_at, renewed_at)
-        VALUES (d.duty, acquire_lease.holder, acquired_at + duration, new_generation, acquired_at, acquired_at)
+        VALUES (d.duty, acquire_lease.holder, acquired_at + duration, new_generation,
+            acquired_at, acquired_at)
         ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET holder = excluded.holder,
             expires_at = excluded.expires_at, generation = excluded.generation,
             acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at;

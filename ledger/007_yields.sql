@@ -43,14 +43,14 @@ BEGIN
         new_intent bigint;
     BEGIN
         IF coalesce(btrim(reason), '') = '' OR octet_length(reason) > 1000 THEN
-            RAISE EXCEPTION 'could not request a yield of duty "%": it needs a reason, of at most 1000 bytes', d.duty
-                USING ERRCODE = 'invalid_parameter_value';
+            RAISE EXCEPTION 'could not request a yield of duty "%": it needs a reason, of at most 1000 bytes',
+                d.duty USING ERRCODE = 'invalid_parameter_value';
         ELSIF grace_time NOT BETWEEN interval '0' AND interval '1 hour' THEN
-            RAISE EXCEPTION 'could not request a yield of duty "%": the grace is not between 0 and 1 hour', d.duty
-                USING ERRCODE = 'invalid_parameter_value';
+            RAISE EXCEPTION 'could not request a yield of duty "%": the grace is not between 0 and 1 hour',
+                d.duty USING ERRCODE = 'invalid_parameter_value';
         ELSIF NOT d.yieldable THEN
-            RAISE EXCEPTION 'could not request a yield of duty "%": it is registered as not yieldable', d.duty
-                USING ERRCODE = 'object_not_in_prerequisite_state';
+            RAISE EXCEPTION 'could not request a yield of duty "%": it is registered as not yieldable',
+                d.duty USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
         -- Two operators queue here; the duty's own row belongs to the fences.
         PERFORM FROM pgleader.on_call c WHERE c.duty_id = d.duty_id FOR NO KEY UPDATE;
@@ -106,7 +106,8 @@ BEGIN
         END;
         IF why IS NOT NULL THEN
             RAISE EXCEPTION 'could not use yield %: %', coalesce(intent::text, 'NULL'), why
-                USING ERRCODE = 'PL005', HINT = 'Nothing was signalled. Look who leads now, and request a yield anew.';
+                USING ERRCODE = 'PL005',
+                    HINT = 'Nothing was signalled. Look who leads now, and request a yield anew.';
         END IF;
         RETURN y;
     END
@@ -135,7 +136,8 @@ BEGIN
         END;
         IF why IS NOT NULL THEN
             RAISE EXCEPTION 'could not use yield % of duty "%": %', y.intent, d.duty, why
-                USING ERRCODE = 'PL005', HINT = 'Nothing was signalled. Look who leads now, and request a yield anew.';
+                USING ERRCODE = 'PL005',
+                    HINT = 'Nothing was signalled. Look who leads now, and request a yield anew.';
         END IF;
         pid := y.pid;
         signalled := pg_terminate_backend(y.pid);

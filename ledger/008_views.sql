@@ -53,7 +53,7 @@ BEGIN
         END IF;
         PERFORM set_config('lock_timeout', '100', true);
         BEGIN
-            EXECUTE format('SELECT l.holder, l.expires_at FROM %s l WHERE l.job_name = $1', relation::regclass)
+            EXECUTE format('SELECT holder, expires_at FROM %s WHERE job_name = $1', relation::regclass)
                 INTO holder, expires_at USING lease_row;
         EXCEPTION WHEN lock_not_available OR insufficient_privilege OR undefined_table
             OR feature_not_supported THEN
@@ -88,7 +88,8 @@ BEGIN
             f.expires_at > pg_catalog.clock_timestamp() AS leased,
             CASE d.mechanism
                 WHEN 'lock' THEN coalesce(o.same_pid AND o.same_start, false)
-                ELSE d.lease_table = 'pgleader.lease' AND d.term_ended_at IS NULL AND f.holder = d.term_instance
+                ELSE d.lease_table = 'pgleader.lease' AND d.term_ended_at IS NULL
+                    AND f.holder = d.term_instance
             END AS term_believed,
             coalesce(o.same_pid AND o.same_start IS NULL, false) AS unverified
         FROM pgleader.duty d

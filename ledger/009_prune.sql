@@ -17,7 +17,8 @@ BEGIN
         horizon constant timestamptz := clock_timestamp() - keep;
     BEGIN
         IF coalesce(keep < interval '0', true) THEN
-            RAISE EXCEPTION 'could not prune: keep is a time, not negative' USING ERRCODE = 'invalid_parameter_value';
+            RAISE EXCEPTION 'could not prune: keep is a time, not negative'
+                USING ERRCODE = 'invalid_parameter_value';
         END IF;
         DELETE FROM pgleader.term t USING pgleader.duty d
         WHERE d.duty_id = t.duty_id AND t.ended_at < horizon
