@@ -214,6 +214,11 @@ class Demo:
             return None
         return info[0][0]["holder"].rsplit(":", 1)[-1], int(pid), int(generation)
 
+    def work(self):
+        """How far the duty's run is, in words; its cursor is a number here."""
+        cursor, target = self.number("pgleader_run_cursor"), self.number("pgleader_run_target")
+        return "between two runs" if cursor is None or target is None else f"work at {cursor:.0f} of {target:.0f}"
+
     def takeovers(self):
         return self.number("pgleader_transitions_total", more=',rule="takeover"')
 
@@ -254,7 +259,7 @@ def watch(demo):
         except OSError:
             now = None
         if now and now != last:
-            print("{}  {} leads {} (pid {}, generation {})".format(time.strftime("%H:%M:%S"), now[0], DUTY, *now[1:]), flush=True)
+            print(sentence(time.strftime("%H:%M:%S"), now, demo), flush=True)
             last = now
         time.sleep(0.5)
 
@@ -274,6 +279,11 @@ def scene_is_set(demo):
     progresses(demo)
 
 
+def sentence(when, leader, demo):
+    instance, pid, generation = leader
+    return f"{when:7} {instance} leads {DUTY}: pid {pid}, generation {generation}, {demo.work()}"
+
+
 def taken_over(demo, before, count):
     """The new leader, once Prometheus shows another pid, a higher generation and one more takeover."""
     now = demo.leader()
@@ -284,16 +294,16 @@ def taken_over(demo, before, count):
 def check(demo):
     scene_is_set(demo)
     before, count = demo.leader(), demo.takeovers() or 0
-    print("before  {} leads {} (pid {}, generation {})".format(before[0], DUTY, *before[1:]), flush=True)
+    print(sentence("before", before, demo), flush=True)
     started = time.monotonic()
     if demo.pg.sql("select pg_terminate_backend(%s)", [before[1]]) != [(True,)]:
         raise Failed(f"pid {before[1]}, which Prometheus shows as the leader, is not a session of the server")
     now = demo.wait(lambda: taken_over(demo, before, count), "Prometheus shows the new owner and the takeover", TAKEOVER_SECONDS)
     seen = time.monotonic() - started
-    lower, upper = demo.number("pgleader_last_takeover_lower_bound_seconds"), demo.number("pgleader_last_takeover_seconds")
-    print("after   {} leads {} (pid {}, generation {})".format(now[0], DUTY, *now[1:]))
-    print(f"takeover between {lower:.3f} s and {upper:.3f} s; Prometheus showed it {seen:.1f} s after the session was ended", flush=True)
     progresses(demo)
+    lower, upper = demo.number("pgleader_last_takeover_lower_bound_seconds"), demo.number("pgleader_last_takeover_seconds")
+    print(sentence("after", now, demo))
+    print(f"the takeover took {lower:.3f} to {upper:.3f} s; Prometheus showed it {seen:.1f} s after the session was ended", flush=True)
 
 
 def main(exporter, mode=None):
