@@ -182,15 +182,25 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
     }
 }
 
-static void add_discovered(struct list *list, struct lock_key key, struct arena *arena)
+static int compare_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const struct entry *)entry)->name);
+}
+
+/* A duty of that name stands for another lock and keeps the name: then there is nothing to add. */
+static bool add_discovered(struct list *list, size_t n_named, struct lock_key key,
+                           struct arena *arena)
 {
     char text[LOCK_KEY_TEXT_SIZE];
     lock_key_format(key, text);
     const char *name = arena_printf(arena, "advisory/%s", text);
+    if (n_named > 0 && bsearch(name, list->entries, n_named, sizeof *list->entries, compare_name))
+        return false;
     list->entries[list->n++] = (struct entry){.name = name,
                                               .key_text = name + strlen("advisory/"),
                                               .source = SOURCE_DISCOVERY,
                                               .key = key};
+    return true;
 }
 
 static bool watched_now(const struct snapshot *snapshot, struct lock_key key)
@@ -229,20 +239,18 @@ static struct key_set keep_discovered(const struct snapshot *snapshot,
 static void discover(struct list *list, const struct snapshot *snapshot,
                      const struct key_set *members, const struct config *config)
 {
-    size_t room = (size_t)config->discovery_limit;
+    size_t room = (size_t)config->discovery_limit, n_named = list->n;
     struct lock_key last = {0};
-    for (size_t i = 0; i < members->n && i < room; i++)
-        add_discovered(list, members->keys[i], snapshot->arena);
-    room -= members->n < room ? members->n : room;
+    for (size_t i = 0; i < members->n && room > 0; i++)
+        room -= add_discovered(list, n_named, members->keys[i], snapshot->arena);
     for (size_t i = 0; i < snapshot->n_watched && room > 0; i++) {
         const struct watched_lock *lock = &snapshot->watched[i];
         int64_t held_us = snapshot->read_lower_us - lock->since_us;
         bool long_enough = config->discovery_after_us == 0 || held_us >= config->discovery_after_us;
         if (!long_enough || lock_key_equal(lock->key, last) || key_in(members, lock->key))
             continue;
-        add_discovered(list, lock->key, snapshot->arena);
+        room -= add_discovered(list, n_named, lock->key, snapshot->arena);
         last = lock->key;
-        room--;
     }
 }
 
