@@ -123,7 +123,8 @@ struct answer routes_answer(const struct routes *routes, const struct request *r
         if (!text_equal(path, request->path))
             continue;
         if (route->lifecycle && !routes->options->lifecycle)
-            return say(404, "reloading over HTTP is not switched on; SIGHUP reloads\n");
+            return say(404, "reloading over HTTP is not switched on (--web.enable-lifecycle); "
+                            "SIGHUP reloads\n");
         if (allows(route->methods, request->method))
             return route->handle(routes, request);
         struct answer answer = say(405, "this method is not for this path\n");
