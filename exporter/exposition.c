@@ -20,6 +20,11 @@
 /* What the process uses of its machine is read at most this often. */
 #define TAIL_FOR_US (100 * INT64_C(1000))
 
+enum {
+    MARGIN = 8 * 1024, /* for what may have come since the last body of its kind */
+    MEMORY_LEVEL = 8,  /* zlib's default */
+};
+
 /* The end of every body in one format. */
 struct tail {
     char *text;
@@ -54,6 +59,7 @@ struct exposition {
     struct board *board;
     struct entry *entries;
     struct tail tails[FORMAT_COUNT];
+    size_t last_size[2]; /* of the last body of all servers, plain and gzip: the next is alike */
     z_stream deflater;
 };
 
@@ -61,8 +67,8 @@ struct exposition *exposition_new(struct board *board)
 {
     struct exposition *exposition = xcalloc(1, sizeof *exposition);
     exposition->board = board;
-    if (deflateInit2(&exposition->deflater, Z_BEST_SPEED, Z_DEFLATED, -MAX_WBITS,
-                     8 /* memory: the default */, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&exposition->deflater, Z_BEST_SPEED, Z_DEFLATED, -MAX_WBITS, MEMORY_LEVEL,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
         abort();
     return exposition;
 }
@@ -168,12 +174,29 @@ static const struct tail *tail_of(struct exposition *exposition, const struct pi
     return tail;
 }
 
-static void render_head(struct sink *sink, const struct picture *picture, int server,
-                        enum exposition_format format)
+/* One scrape: what to render and what to end it with. */
+struct scrape {
+    const struct picture *picture;
+    int server; /* -1: all */
+    enum exposition_format format;
+    const struct tail *tail;
+    size_t expected; /* bytes, from the last scrape of its kind; 0: no idea */
+};
+
+static void render_head(struct sink *sink, const struct scrape *scrape)
 {
     FILE *out = sink_open(sink);
-    metrics_render(picture, server, format, out);
+    metrics_render(scrape->picture, scrape->server, scrape->format, out);
     sink_close(sink, out);
+}
+
+/* A sink with room for the answer, beginning with what stays of the last one. */
+static void begin_body(struct sink *sink, const struct answer *answer, size_t expected)
+{
+    *sink = (struct sink){.deflater = NULL};
+    sink_expect(sink, (answer->body ? answer->body->size : expected) + MARGIN);
+    if (answer->body)
+        sink_append(sink, answer->body->data, answer->head_size);
 }
 
 static void replace_body(struct answer *answer, struct sink *sink, const struct tail *tail)
@@ -184,17 +207,15 @@ static void replace_body(struct answer *answer, struct sink *sink, const struct 
     answer->tail_serial = tail->serial;
 }
 
-static void answer_plain(struct answer *answer, const struct picture *picture, int server,
-                         enum exposition_format format, const struct tail *tail)
+static void answer_plain(struct answer *answer, const struct scrape *scrape)
 {
-    struct sink sink = {.deflater = NULL};
-    if (answer->body)
-        sink_append(&sink, answer->body->data, answer->head_size);
-    else
-        render_head(&sink, picture, server, format);
+    struct sink sink;
+    begin_body(&sink, answer, scrape->expected);
+    if (!answer->body)
+        render_head(&sink, scrape);
     answer->head_size = sink.size;
-    sink_append(&sink, tail->text, tail->size);
-    replace_body(answer, &sink, tail);
+    sink_append(&sink, scrape->tail->text, scrape->tail->size);
+    replace_body(answer, &sink, scrape->tail);
 }
 
 static void begin_deflate(struct sink *sink, z_stream *deflater, int flush)
@@ -213,25 +234,24 @@ static void append_le32(struct sink *sink, uint32_t value)
     sink_append(sink, bytes, sizeof bytes);
 }
 
-static void gzip_head(struct answer *answer, struct sink *sink, const struct picture *picture,
-                      int server, enum exposition_format format)
+static void gzip_head(struct answer *answer, struct sink *sink, z_stream *deflater,
+                      const struct scrape *scrape)
 {
     /* RFC 1952: magic, deflate, no flags, no time, fastest, Unix */
     sink_append(sink, "\x1f\x8b\x08\0\0\0\0\0\x04\x03", 10);
-    render_head(sink, picture, server, format);
+    begin_deflate(sink, deflater, Z_FULL_FLUSH);
+    render_head(sink, scrape);
     answer->head_crc = sink->crc;
     answer->head_length = sink->length;
 }
 
-static void answer_gzip(struct answer *answer, z_stream *deflater, const struct picture *picture,
-                        int server, enum exposition_format format, const struct tail *tail)
+static void answer_gzip(struct answer *answer, z_stream *deflater, const struct scrape *scrape)
 {
-    struct sink sink = {.deflater = NULL};
-    begin_deflate(&sink, deflater, Z_FULL_FLUSH);
-    if (answer->body)
-        sink_append(&sink, answer->body->data, answer->head_size);
-    else
-        gzip_head(answer, &sink, picture, server, format);
+    const struct tail *tail = scrape->tail;
+    struct sink sink;
+    begin_body(&sink, answer, scrape->expected);
+    if (!answer->body)
+        gzip_head(answer, &sink, deflater, scrape);
     answer->head_size = sink.size;
     begin_deflate(&sink, deflater, Z_FINISH);
     FILE *out = sink_open(&sink);
@@ -256,9 +276,18 @@ struct body *exposition_get(struct exposition *exposition, const char *target,
     const struct tail *tail = tail_of(exposition, &picture, format);
     if (answer->body && answer->tail_serial == tail->serial)
         return body_ref(answer->body);
+    const struct scrape scrape = {
+        .picture = &picture,
+        .server = server,
+        .format = format,
+        .tail = tail,
+        .expected = target ? 0 : exposition->last_size[gzip],
+    };
     if (gzip)
-        answer_gzip(answer, &exposition->deflater, &picture, server, format, tail);
+        answer_gzip(answer, &exposition->deflater, &scrape);
     else
-        answer_plain(answer, &picture, server, format, tail);
+        answer_plain(answer, &scrape);
+    if (!target)
+        exposition->last_size[gzip] = answer->body->size;
     return body_ref(answer->body);
 }

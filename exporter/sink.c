@@ -9,6 +9,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <zlib.h>
@@ -16,16 +17,41 @@
 #include "base/memory.h"
 
 enum { BUFFER_SIZE = 64 * 1024 };
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* A large buffer is written once and freed soon, so most of its price is that of its pages: with
+ * huge ones an eighth. The last one is worth it where half of it will be used. */
+static void allocate(struct sink *sink, size_t capacity)
+{
+    size_t huge = (capacity + HUGE_PAGE / 2) / HUGE_PAGE * HUGE_PAGE;
+    void *data = NULL;
+    sink->capacity = capacity > huge ? capacity : huge;
+    if (huge == 0)
+        data = xmalloc(capacity);
+    else if (posix_memalign(&data, HUGE_PAGE, sink->capacity) != 0)
+        abort();
+    if (huge)
+        (void)madvise(data, huge, MADV_HUGEPAGE);
+    sink->data = data;
+}
 
 static void reserve(struct sink *sink, size_t more)
 {
     size_t capacity = sink->capacity ? sink->capacity : BUFFER_SIZE;
+    char *old = sink->data;
     while (capacity - sink->size < more)
         capacity *= 2;
     if (capacity == sink->capacity)
         return;
-    sink->data = xreallocarray(sink->data, capacity, 1);
-    sink->capacity = capacity;
+    allocate(sink, capacity);
+    if (sink->size)
+        memcpy(sink->data, old, sink->size);
+    free(old);
+}
+
+void sink_expect(struct sink *sink, size_t size)
+{
+    allocate(sink, size);
 }
 
 void sink_append(struct sink *sink, const void *data, size_t size)
@@ -82,7 +108,9 @@ void sink_close(struct sink *sink, FILE *file)
 
 char *sink_take(struct sink *sink)
 {
-    char *data = xreallocarray(sink->data, sink->size + 1, 1);
+    char *data = sink->data;
+    if (sink->capacity < HUGE_PAGE / 2)
+        data = xreallocarray(data, sink->size + 1, 1);
     *sink = (struct sink){0};
     return data;
 }

@@ -19,6 +19,9 @@ struct sink {
     size_t length;
 };
 
+/* Makes room in an empty sink for what will probably come; more is taken too. */
+void sink_expect(struct sink *sink, size_t size);
+
 /* The caller sets deflater and flush, and may have put something into the sink already. */
 FILE *sink_open(struct sink *sink);
 
@@ -27,5 +30,5 @@ void sink_close(struct sink *sink, FILE *file);
 
 void sink_append(struct sink *sink, const void *data, size_t size);
 
-/* Gives away the data, without what was reserved for more; the sink is empty then. */
+/* Gives away the data; the sink is empty then. */
 char *sink_take(struct sink *sink);

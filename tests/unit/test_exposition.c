@@ -102,7 +102,23 @@ static void test_complete(void **state)
     board_free(board);
 }
 
-/* Two scrapes of one picture share one body; a new picture makes another, and the old one stays
+/* Two scrapes within a tenth of a second share one body. A slow machine may need several tries. */
+static struct body *get_shared(struct exposition *exposition, bool gzip)
+{
+    int64_t deadline_us = clock_monotonic_us() + 5 * SECOND_US;
+    for (;;) {
+        struct body *first = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
+        struct body *second = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
+        body_unref(second);
+        if (first == second)
+            return first;
+        body_unref(first);
+        if (clock_monotonic_us() > deadline_us)
+            fail_msg("after 5 s no two scrapes shared a body");
+    }
+}
+
+/* Scrapes of one picture share one body; a new picture makes another, and the old one stays
  * sound for whoever is still sending it. */
 static void test_shared(void **state)
 {
@@ -111,18 +127,15 @@ static void test_shared(void **state)
     struct exposition *exposition = exposition_new(board);
     publish(board, "a", 1, HOUR_US);
     for (int gzip = 0; gzip < 2; gzip++) {
-        struct body *first = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
-        struct body *second = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
-        assert_ptr_equal(first, second);
+        struct body *first = get_shared(exposition, gzip);
         char *copy = memcpy(xmalloc(first->size), first->data, first->size);
         publish(board, "a", 2, HOUR_US);
         struct body *third = exposition_get(exposition, NULL, FORMAT_TEXT, gzip);
         assert_ptr_not_equal(first, third);
-        assert_int_equal(atomic_load(&first->references), 2); /* ours: the cache let it go */
+        assert_int_equal(atomic_load(&first->references), 1); /* ours: the cache let it go */
         assert_memory_equal(first->data, copy, first->size);
         free(copy);
         body_unref(first);
-        body_unref(second);
         body_unref(third);
     }
     exposition_free(exposition);

@@ -159,12 +159,15 @@ static void test_names(void **state)
 {
     (void)state;
     static const char *const reserved[] = {"_sum", "_count", "_bucket", "_created"};
+    static const char *const taken[] = {"job", "instance", "namespace", "pod", "le"};
     for (const struct metric *m = metrics; m->name; m++) {
         assert_true(strncmp(m->name, "pgleader_", 9) == 0 || strncmp(m->name, "process_", 8) == 0);
         assert_int_equal(ends_in(m->name, "_total"), m->type == METRIC_COUNTER);
         assert_int_equal(ends_in(m->name, "_info"), m->type == METRIC_INFO);
         for (size_t i = 0; i < COUNT(reserved); i++)
             assert_false(ends_in(m->name, reserved[i]));
+        for (size_t i = 0; i < COUNT(taken); i++)
+            assert_null(strstr(m->labels, taken[i]));
         assert_true(*m->help && !strpbrk(m->help, "\\\"\n\t"));
         assert_true((m->get == NULL) != (m->write == NULL));
         for (const struct metric *other = m + 1; other->name; other++)
