@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "observe/duties.h"
 #include "observe/fill.h"
+#include "observe/identity.h"
 #include "observe/ledger_rows.h"
 #include "observe/probe.h"
 #include "observe/roles.h"
@@ -22,17 +23,6 @@ static const int64_t section_lock_timeout_us = 200 * 1000;
 static const int64_t section_statement_timeout_us = SECOND_US;
 enum { VERSION_WAITSTART = 140000 };
 
-/* Who the server is, as of its last reading. */
-struct identity {
-    struct arena *arena;
-    const char *system_identifier;
-    int32_t timeline;
-    const char *database;
-    bool privileged;
-    bool has_ledger;
-    int32_t ledger_version;
-};
-
 struct collector {
     const struct config *config;
     const struct config_server *server;
@@ -44,15 +34,8 @@ struct collector {
     struct config_duty *registry;
     size_t n_registry;
     const char *open_pids; /* '{...}', in registry_arena */
-    struct identity identity;
+    struct identity *identity;
     struct roles *roles;
-    int backend_pid;
-    int32_t version_num;
-    char version[32];
-    bool direct;
-    int64_t postmaster_start_us;
-    bool in_recovery;
-    int64_t database_oid;
     int64_t cost_us;
     int64_t now_us; /* of the plan */
 };
@@ -67,39 +50,6 @@ struct reading {
     bool ledger_read;
 };
 
-struct server_row {
-    int32_t pid;
-    int64_t database_oid;
-    bool in_recovery;
-    int64_t postmaster_start_us;
-};
-
-static const struct pg_column server_columns[] = {
-    {"pid", PG_INT4, offsetof(struct server_row, pid)},
-    {"database_oid", PG_INT8, offsetof(struct server_row, database_oid)},
-    {"in_recovery", PG_BOOL, offsetof(struct server_row, in_recovery)},
-    {"postmaster_start", PG_TIME, offsetof(struct server_row, postmaster_start_us)},
-    {0},
-};
-
-static const struct pg_column identity_columns[] = {
-    {"system_identifier", PG_TEXT, offsetof(struct identity, system_identifier)},
-    {"timeline", PG_INT4, offsetof(struct identity, timeline)},
-    {"database", PG_TEXT, offsetof(struct identity, database)},
-    {"privileged", PG_BOOL, offsetof(struct identity, privileged)},
-    {"has_ledger", PG_BOOL, offsetof(struct identity, has_ledger)},
-    {0},
-};
-
-struct version_row {
-    int32_t version;
-};
-
-static const struct pg_column version_columns[] = {
-    {"version", PG_INT4, offsetof(struct version_row, version)},
-    {0},
-};
-
 struct collector *collector_new(const struct config *config, const struct config_server *server)
 {
     struct collector *collector = xcalloc(1, sizeof *collector);
@@ -108,9 +58,7 @@ struct collector *collector_new(const struct config *config, const struct config
     collector->plan_arena = arena_new();
     collector->registry_arena = arena_new();
     collector->open_pids = "{}";
-    collector->identity.arena = arena_new();
-    collector->identity.timeline = -1;
-    collector->identity.ledger_version = -1;
+    collector->identity = identity_new();
     collector->roles = roles_new();
     probes_init(&collector->probes);
     return collector;
@@ -124,25 +72,20 @@ void collector_free(struct collector *collector)
     roles_free(collector->roles);
     arena_free(collector->plan_arena);
     arena_free(collector->registry_arena);
-    arena_free(collector->identity.arena);
+    identity_free(collector->identity);
     free(collector->plan);
     free(collector);
 }
 
 void collector_connected(struct collector *collector, const struct pg_conn *conn)
 {
-    const char *version = pg_conn_version_text(conn);
-    size_t size = strnlen(version, sizeof collector->version - 1);
-    memcpy(collector->version, version, size);
-    collector->version[size] = '\0';
-    collector->version_num = pg_conn_version(conn);
-    collector->backend_pid = pg_conn_backend_pid(conn);
-    collector->direct = false; /* until the server says which backend it is */
-    probes_forget_prepared(&collector->probes);
     struct probe *locks = &collector->probes.items[PROBE_LOCKS];
+    identity_connected(collector->identity, conn);
+    probes_forget_prepared(&collector->probes);
     free(locks->query);
     locks->query =
-        xstrdup(collector->version_num >= VERSION_WAITSTART ? sql_locks : sql_locks_before_14);
+        xstrdup(identity_version(collector->identity) >= VERSION_WAITSTART ? sql_locks
+                                                                           : sql_locks_before_14);
 }
 
 /* The lease rows and progress tables that the definitions name. */
@@ -178,7 +121,7 @@ static bool probe_relevant(const struct collector *collector, const struct probe
         return roles_wanted(collector->roles, now_us);
     case PROBE_LEDGER_VERSION:
     case PROBE_LEDGER:
-        return collector->identity.has_ledger;
+        return identity_has_ledger(collector->identity);
     case PROBE_LEASE:
     case PROBE_PROGRESS:
         return probe->wanted;
@@ -207,7 +150,7 @@ static void plan_probe(struct collector *collector, struct probe *probe)
         .query = probe->query,
         .n_params = parameter ? 1 : 0,
         .params = {parameter},
-        .prepared = collector->direct ? &probe->prepared : NULL,
+        .prepared = identity_direct(collector->identity) ? &probe->prepared : NULL,
         .lock_timeout_us = section_lock_timeout_us,
         .statement_timeout_us = section_statement_timeout_us,
     };
@@ -269,83 +212,70 @@ static void note_unread(struct reading *reading, size_t probe, const struct erro
     probes_note(&reading->collector->probes, probe, err, reading->collector->now_us);
 }
 
-static bool read_one(struct reading *reading, size_t probe, const struct pg_column *columns,
-                     size_t row_size, struct arena *arena, void **ret_row, struct error *err)
+/* Both sections without which there is no picture. */
+static const struct pg_answer *required_answer(const struct reading *reading, size_t probe,
+                                               struct error *err)
 {
-    const struct pg_answer *answer = answer_of(reading, probe);
-    size_t n = 0;
-    if (!answer) {
-        const struct pg_outcome *outcome =
-            outcome_of(reading, &reading->collector->probes.items[probe]);
-        if (outcome)
-            *err = outcome->error;
-        return false;
-    }
-    bool ok = pg_answer_decode(answer, columns, row_size, arena, ret_row, &n, err);
-    if (ok && n != 1)
-        ok = error_set(err, ERROR_QUERY, "could not read section \"%s\": %zu rows",
-                       reading->collector->probes.items[probe].name, n);
-    if (!ok)
-        note_unread(reading, probe, err);
-    return ok;
+    const struct probe *asked = &reading->collector->probes.items[probe];
+    const struct pg_outcome *outcome = outcome_of(reading, asked);
+    if (outcome && outcome->rows)
+        return outcome->rows;
+    if (outcome)
+        *err = outcome->error;
+    else
+        (void)error_set(
+            err, ERROR_QUERY,
+            "could not read section \"%s\": it keeps failing and is not asked for a while",
+            asked->name);
+    return NULL;
 }
 
-/* The server may have become another one under the same session (a pooler), or another kind. */
 static bool read_server(struct reading *reading, struct error *err)
 {
     struct collector *collector = reading->collector;
-    void *found = NULL;
-    if (!read_one(reading, PROBE_SERVER, server_columns, sizeof(struct server_row),
-                  reading->scratch, &found, err))
+    const struct pg_answer *answer = required_answer(reading, PROBE_SERVER, err);
+    bool moved = false;
+    if (!answer)
         return false;
-    const struct server_row *row = found;
-    bool moved = row->postmaster_start_us != collector->postmaster_start_us ||
-                 row->in_recovery != collector->in_recovery;
+    if (!identity_read_server(collector->identity, answer, &moved, err)) {
+        note_unread(reading, PROBE_SERVER, err);
+        return false;
+    }
     if (moved) {
         collector->probes.items[PROBE_IDENTITY].next_us = 0;
         collector->probes.items[PROBE_LEDGER_VERSION].next_us = 0;
     }
-    collector->direct = row->pid == collector->backend_pid;
-    collector->database_oid = row->database_oid;
-    collector->in_recovery = row->in_recovery;
-    collector->postmaster_start_us = row->postmaster_start_us;
     return true;
 }
 
 static void read_identity(struct reading *reading)
 {
     struct collector *collector = reading->collector;
-    struct arena *arena = arena_new();
+    const struct pg_answer *answer = answer_of(reading, PROBE_IDENTITY);
     struct error err = {0};
-    void *found = NULL;
-    if (!read_one(reading, PROBE_IDENTITY, identity_columns, sizeof(struct identity), arena, &found,
-                  &err)) {
-        arena_free(arena);
+    if (!answer)
+        return;
+    if (!identity_read(collector->identity, answer, &err)) {
+        note_unread(reading, PROBE_IDENTITY, &err);
         return;
     }
-    int32_t ledger_version = collector->identity.ledger_version;
-    arena_free(collector->identity.arena);
-    collector->identity = *(const struct identity *)found;
-    collector->identity.arena = arena;
-    collector->identity.ledger_version = collector->identity.has_ledger ? ledger_version : 0;
     collector->probes.items[PROBE_IDENTITY].next_us = collector->now_us + identity_every_us;
-    if (!collector->identity.has_ledger)
+    if (!identity_has_ledger(collector->identity))
         collector->n_registry = 0;
 }
 
 static void read_ledger_version(struct reading *reading)
 {
     struct collector *collector = reading->collector;
+    struct probe *probe = &collector->probes.items[PROBE_LEDGER_VERSION];
+    const struct pg_answer *answer = answer_of(reading, PROBE_LEDGER_VERSION);
     struct error err = {0};
-    void *found = NULL;
-    if (!read_one(reading, PROBE_LEDGER_VERSION, version_columns, sizeof(struct version_row),
-                  reading->scratch, &found, &err)) {
-        if (err.kind != ERROR_NONE)
-            collector->identity.ledger_version = -1;
+    if (!probe->planned)
         return;
-    }
-    collector->identity.ledger_version = ((const struct version_row *)found)->version;
-    collector->probes.items[PROBE_LEDGER_VERSION].next_us = collector->now_us + identity_every_us;
+    if (!identity_read_ledger_version(collector->identity, answer, &err))
+        note_unread(reading, PROBE_LEDGER_VERSION, &err);
+    else if (answer)
+        probe->next_us = collector->now_us + identity_every_us;
 }
 
 /* The registry outlives a poll in which the ledger could not be read: its locks are still watched.
@@ -389,39 +319,18 @@ static void read_roles(struct reading *reading)
 
 static bool read_locks(struct reading *reading, struct snapshot *snapshot, struct error *err)
 {
+    const struct pg_answer *answer = required_answer(reading, PROBE_LOCKS, err);
+    if (!answer)
+        return false;
     const struct pg_outcome *outcome =
         outcome_of(reading, &reading->collector->probes.items[PROBE_LOCKS]);
-    if (!outcome)
-        return error_set(err, ERROR_QUERY,
-                         "could not read section \"locks\": it failed before and is not asked yet");
-    if (!outcome->rows) {
-        *err = outcome->error;
-        return false;
-    }
     snapshot->read_lower_us = outcome->clock_before_us;
     snapshot->read_upper_us = outcome->clock_after_us;
-    if (sessions_decode(outcome->rows, reading->collector->database_oid, reading->scratch,
+    if (sessions_decode(answer, identity_database(reading->collector->identity), reading->scratch,
                         &reading->sessions, err))
         return true;
     note_unread(reading, PROBE_LOCKS, err);
     return false;
-}
-
-static struct server_facts facts_of(const struct collector *collector, struct arena *arena)
-{
-    const struct identity *identity = &collector->identity;
-    return (struct server_facts){
-        .system_identifier = arena_strdup(arena, identity->system_identifier),
-        .timeline = identity->timeline,
-        .database = arena_strdup(arena, identity->database ? identity->database : ""),
-        .version = arena_strdup(arena, collector->version),
-        .version_num = collector->version_num,
-        .postmaster_start_us = collector->postmaster_start_us,
-        .in_recovery = collector->in_recovery,
-        .privileged = identity->privileged,
-        .direct = collector->direct,
-        .ledger_version = identity->ledger_version,
-    };
 }
 
 /* Lease rows and progress of every table that answered. */
@@ -470,7 +379,7 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
     read_ledger_version(reading);
     read_ledger(reading);
     read_roles(reading);
-    snapshot->facts = facts_of(collector, snapshot->arena);
+    snapshot->facts = identity_facts(collector->identity, snapshot->arena);
     snapshot->foreign_locks = reading->sessions.foreign;
     const struct definitions definitions = {.registry = collector->registry,
                                             .n_registry = collector->n_registry,
