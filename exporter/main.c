@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "exporter/metrics.h"
 #include "exporter/service.h"
+#include "exporter/web_settings.h"
 
 /* Documented in --help and the README. */
 enum exit_code { EXIT_CANNOT_SERVE = 1, EXIT_CONFIG = 2, EXIT_USAGE = 64 };
@@ -70,6 +71,17 @@ static bool check_arguments(const struct arguments *arguments, int n_operands, s
     return configure_log(arguments, err);
 }
 
+/* As far as it can be judged without serving: also whether certificate and key belong together. */
+static bool web_config_usable(const char *path, struct error *err)
+{
+    struct web_watch *watch = NULL;
+    if (!path)
+        return true;
+    bool ok = web_watch_open(path, &watch, err);
+    web_watch_free(watch);
+    return ok;
+}
+
 /* Every mistake is said, on standard error, before the exit. */
 static int run(const struct service_options *options, bool check_only)
 {
@@ -83,6 +95,10 @@ static int run(const struct service_options *options, bool check_only)
         return EXIT_CONFIG;
     }
     problems_done(&problems);
+    if (check_only && !web_config_usable(options->http.web_config_path, &err)) {
+        config_free(config);
+        return fail(&err, EXIT_CONFIG);
+    }
     if (check_only) {
         (void)printf("configuration is valid: %zu server%s\n", config->n_servers,
                      config->n_servers == 1 ? "" : "s");

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- Who this server is and what we may see; read at connect and now and then, since it touches catalogs.
 -- Columns: system_identifier text, timeline int4, database name, privileged bool, has_ledger bool
 SELECT (SELECT system_identifier::text FROM pg_catalog.pg_control_system()) AS system_identifier,

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- Every advisory lock of the cluster with its session, and every named session of any database: one read of
 -- pg_locks, one of the activity function (never of pg_stat_activity, which hangs while pg_authid or
 -- pg_database is locked).

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- Names of roles, asked only for oids not seen before.
 -- $1 oid[]
 -- Columns: oid oid, name name

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- What may change from one poll to the next; touches no catalog.
 -- Columns: pid int4 (the server's word for this session), database_oid oid, in_recovery bool,
 --          postmaster_start timestamptz

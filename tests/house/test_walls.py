@@ -14,6 +14,7 @@ from tests.support.source import ROOT, code, files, room, scripts, short, text, 
 OWNERS = [
     ("libpq-fe.h", "pg/*", None),
     ("microhttpd.h", "exporter/http*.c", 1),
+    ("gnutls/gnutls.h", "exporter/tls.c", 1),
     ("libfyaml.h", "observe/yaml.c", 1),
     ("curses.h", "tui/term.c", 1),
     ("systemd/sd-daemon.h", "exporter/*.c", 1),
