@@ -89,11 +89,13 @@ void page_integer(FILE *out, int64_t value)
 void page_number(FILE *out, double value)
 {
     static const double exact_limit = 9007199254740992.0; /* 2^53 */
-    char text[EMIT_NUMBER_SIZE];
-    if (fabs(value) < exact_limit && value == floor(value))
+    if (fabs(value) < exact_limit && value == floor(value)) {
         page_integer(out, (int64_t)value);
-    else
-        (void)fwrite(text, 1, emit_real(text, value), out);
+        return;
+    }
+    char text[EMIT_NUMBER_SIZE];
+    size_t size = emit_real(text, value);
+    (void)fwrite(text, 1, size, out);
 }
 
 const char page_style[] =

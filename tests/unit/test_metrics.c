@@ -159,7 +159,7 @@ static void test_names(void **state)
 {
     (void)state;
     static const char *const reserved[] = {"_sum", "_count", "_bucket", "_created"};
-    static const char *const taken[] = {"job", "instance", "namespace", "pod", "le"};
+    static const char *const taken[] = {"job", "instance", "namespace", "pid"};
     for (const struct metric *m = metrics; m->name; m++) {
         assert_true(strncmp(m->name, "pgleader_", 9) == 0 || strncmp(m->name, "process_", 8) == 0);
         assert_int_equal(ends_in(m->name, "_total"), m->type == METRIC_COUNTER);
