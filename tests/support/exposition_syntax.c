@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* Reads an exposition line by line. */
+/* Expositions in tests. */
 #include "tests/support/exposition_syntax.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "exporter/metrics.h"
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
@@ -79,4 +81,27 @@ const char *exposition_bad_line(const char *text, size_t size)
         i += length;
     }
     return line == text + size ? NULL : line;
+}
+
+char *exposition_render(const struct picture *picture, enum exposition_format format)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    metrics_render(picture, -1, format, out);
+    if (format == FORMAT_OPENMETRICS)
+        (void)fputs("# EOF\n", out);
+    (void)fclose(out);
+    return text;
+}
+
+const char *exposition_sample(const char *text, const char *head)
+{
+    size_t length = strlen(head);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, head, length) == 0)
+            return line + length;
+    }
+    return NULL;
 }
