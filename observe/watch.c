@@ -30,6 +30,7 @@ struct watch {
     int64_t attempt_us; /* when the poll under way was due: connecting counts as part of it */
     int64_t sent_real_us;
     int failures;
+    size_t first_host; /* moves on when a host gives no answer: libpq would begin with it again */
     struct snapshot *snapshot; /* the last good one */
     int64_t success_us;
     struct poll_stats stats;
@@ -228,6 +229,7 @@ static void start_connecting(struct watch *watch)
         .application_name = watch->context->application_name,
         .password = watch->server->password,
         .password_file = watch->server->password_file,
+        .first_host = watch->first_host,
     };
     watch->conn = pg_conn_start(&options, &err);
     if (!watch->conn) {
@@ -335,9 +337,16 @@ static void listen_idle(struct watch *watch)
     }
 }
 
+static void set_timeout(struct error *err, const char *what, int64_t deadline_us)
+{
+    (void)error_set(err, ERROR_TIMEOUT, "could not %s: no answer within %.1f s", what,
+                    (double)deadline_us / SECOND_US);
+}
+
 static void run_out(struct watch *watch)
 {
     struct error err = {0};
+    bool looking_up = watch->state == WATCH_CONNECTING && pg_conn_looking_up(watch->conn);
     switch (watch->state) {
     case WATCH_DOWN:
         watch->attempt_us = clock_monotonic_us();
@@ -347,12 +356,12 @@ static void run_out(struct watch *watch)
         start_poll(watch);
         return;
     case WATCH_CONNECTING:
-        (void)error_set(&err, ERROR_TIMEOUT, "could not connect: no answer within %.1f s",
-                        (double)pace_connect_deadline_us(&watch->pace) / SECOND_US);
+        set_timeout(&err, looking_up ? "look up the host" : "connect",
+                    pace_connect_deadline_us(&watch->pace));
+        watch->first_host += !looking_up;
         break;
     case WATCH_POLLING:
-        (void)error_set(&err, ERROR_TIMEOUT, "could not poll: no answer within %.1f s",
-                        (double)pace_poll_deadline_us(&watch->pace) / SECOND_US);
+        set_timeout(&err, "poll", pace_poll_deadline_us(&watch->pace));
         break;
     }
     fail(watch, &err);

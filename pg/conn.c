@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +11,9 @@
 #include "base/text.h"
 #include "pg/conn_internal.h"
 #include "pg/conninfo.h"
+#include "pg/hosts.h"
+#include "pg/resolve.h"
+#include "pg/thread.h"
 
 /* libpq ends its messages with a newline and may write several lines. */
 bool pg_set_error(struct error *err, enum error_kind kind, const char *what, const char *words)
@@ -52,33 +54,82 @@ static void wipe(char **secret)
 {
     if (*secret)
         explicit_bzero(*secret, strlen(*secret));
-    free(*secret);
+    free(STEAL(*secret));
+}
+
+/* Hands everything to libpq, which begins to connect. With hosts, they stand in for what the
+ * connection string says of them. */
+static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error *err)
+{
+    const struct pg_conn_options *options = &conn->options;
+    CLEANUP(host_done) struct host lists = {0};
+    if (hosts->n)
+        lists = hosts_rotated(hosts, options->first_host);
+    const struct {
+        const char *keyword, *value;
+    } all[] = {
+        {"dbname", options->conninfo},
+        {"fallback_application_name", options->application_name},
+        {"client_encoding", "UTF8"},
+        {"password", conn->password ? conn->password : options->password},
+        {"host", lists.name},
+        {"hostaddr", lists.address},
+        {"port", lists.port},
+    };
+    const char *keywords[sizeof all / sizeof *all + 1] = {0}, *values[sizeof all / sizeof *all + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        keywords[n] = all[i].keyword;
+        values[n] = all[i].value;
+        n += all[i].value != NULL;
+    }
+    keywords[n] = NULL;
+    conn->pq = PQconnectStartParams(keywords, values, 1);
+    conn->events = POLLOUT;
+    wipe(&conn->password);
+    if (conn->pq && PQstatus(conn->pq) != CONNECTION_BAD)
+        return true;
+    return pg_set_error(err, ERROR_CONNECT, "connect",
+                        conn->pq ? PQerrorMessage(conn->pq) : "out of memory");
+}
+
+/* One place needs no list: libpq reads the connection string by itself. */
+static bool find_hosts(struct pg_conn *conn, struct error *err)
+{
+    CLEANUP(hosts_done) struct hosts hosts = {0};
+    hosts_read(conn->options.conninfo, &hosts);
+    bool lookup = false;
+    for (size_t i = 0; i < hosts.n; i++)
+        lookup = lookup || host_needs_lookup(&hosts.items[i]);
+    if (lookup)
+        conn->resolve = resolve_start(&hosts);
+    conn->events = POLLIN;
+    return conn->resolve || begin(conn, &hosts, err);
+}
+
+/* PG_AGAIN also when the name is found and libpq has begun. */
+static enum pg_progress go_on_resolving(struct pg_conn *conn, struct error *err)
+{
+    CLEANUP(hosts_done) struct hosts hosts = {0};
+    if (!resolve_is_done(conn->resolve))
+        return PG_AGAIN;
+    bool ok = resolve_take(conn->resolve, &hosts, err) && begin(conn, &hosts, err);
+    resolve_free(STEAL(conn->resolve));
+    return ok ? PG_AGAIN : PG_FAILED;
 }
 
 struct pg_conn *pg_conn_start(const struct pg_conn_options *options, struct error *err)
 {
-    CLEANUP(wipe) char *from_file = NULL;
     if (!conninfo_check(options->conninfo, err))
         return NULL;
-    if (options->password_file && !read_password(options->password_file, &from_file, err))
-        return NULL;
-    const char *password = from_file ? from_file : options->password;
-    const char *keywords[] = {"dbname", "fallback_application_name", "client_encoding", "password",
-                              NULL};
-    const char *values[] = {options->conninfo, options->application_name, "UTF8", password, NULL};
-    if (!password)
-        keywords[3] = NULL;
-    PGconn *pq = PQconnectStartParams(keywords, values, 1);
-    if (!pq || PQstatus(pq) == CONNECTION_BAD) {
-        (void)pg_set_error(err, ERROR_CONNECT, "connect",
-                           pq ? PQerrorMessage(pq) : "out of memory");
-        PQfinish(pq);
-        return NULL;
-    }
     struct pg_conn *conn = xcalloc(1, sizeof *conn);
-    conn->pq = pq;
-    conn->events = POLLOUT;
-    return conn;
+    conn->options = *options;
+    bool ok =
+        !options->password_file || read_password(options->password_file, &conn->password, err);
+    if (ok && find_hosts(conn, err))
+        return conn;
+    pg_conn_close(conn);
+    return NULL;
 }
 
 static void note_version(struct pg_conn *conn)
@@ -130,6 +181,8 @@ bool pg_conn_lost(const struct pg_conn *conn, struct error *err)
 
 enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
 {
+    if (conn->resolve)
+        return go_on_resolving(conn, err);
     switch (PQconnectPoll(conn->pq)) {
     case PGRES_POLLING_READING:
         conn->events = POLLIN;
@@ -165,9 +218,14 @@ bool pg_conn_idle(struct pg_conn *conn, struct error *err)
     return alive;
 }
 
+bool pg_conn_looking_up(const struct pg_conn *conn)
+{
+    return conn->resolve != NULL;
+}
+
 int pg_conn_fd(const struct pg_conn *conn)
 {
-    return PQsocket(conn->pq);
+    return conn->resolve ? resolve_fd(conn->resolve) : PQsocket(conn->pq);
 }
 
 short pg_conn_events(const struct pg_conn *conn)
@@ -201,16 +259,8 @@ static void *cancel_thread(void *argument)
 void pg_conn_abandon(struct pg_conn *conn)
 {
     PGcancel *cancel = conn ? PQgetCancel(conn->pq) : NULL;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    if (cancel) {
-        (void)pthread_attr_init(&attributes);
-        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        (void)pthread_attr_setstacksize(&attributes, (size_t)256 * 1024);
-        if (pthread_create(&thread, &attributes, cancel_thread, cancel) != 0)
-            PQfreeCancel(cancel);
-        (void)pthread_attr_destroy(&attributes);
-    }
+    if (cancel && !thread_run_detached(cancel_thread, cancel))
+        PQfreeCancel(cancel);
     pg_conn_close(conn);
 }
 
@@ -218,6 +268,8 @@ void pg_conn_close(struct pg_conn *conn)
 {
     if (!conn)
         return;
+    resolve_free(conn->resolve);
+    wipe(&conn->password);
     PQfinish(conn->pq);
     free(conn);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -15,15 +16,20 @@ struct pg_conn_options {
     const char *application_name; /* used unless conninfo or PGAPPNAME gives one */
     const char *password;         /* or NULL */
     const char *password_file;    /* or NULL; read now, its first line is the password */
+    size_t first_host;            /* of several hosts or addresses, which one is tried first; any */
 };
 
 enum pg_progress { PG_AGAIN, PG_DONE, PG_FAILED };
 
-/* Starts to connect. NULL and err when it cannot even begin. */
+/* Starts to connect; the options' strings must live until the session is there. NULL and err when
+ * it cannot even begin. */
 struct pg_conn *pg_conn_start(const struct pg_conn_options *options, struct error *err) MUSTCHECK;
 
 /* Goes on connecting: PG_DONE when the session is there. */
 enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err) MUSTCHECK;
+
+/* True while it asks for the address of a host, and has not begun to knock. */
+bool pg_conn_looking_up(const struct pg_conn *conn);
 
 int pg_conn_fd(const struct pg_conn *conn); /* may change while connecting; -1 if there is none */
 short pg_conn_events(const struct pg_conn *conn); /* POLLIN, POLLOUT or both */

@@ -7,7 +7,10 @@
 #include "pg/conn.h"
 
 struct pg_conn {
-    PGconn *pq;
+    PGconn *pq;              /* NULL while a name is looked up */
+    struct resolve *resolve; /* that lookup */
+    struct pg_conn_options options;
+    char *password; /* from a file; wiped when libpq has it */
     short events;
     unsigned statements; /* prepared so far: each name is used once a session */
     char version[32];

@@ -9,9 +9,9 @@ import threading
 class Proxy:
     """`with Proxy(port) as proxy:` forwards 127.0.0.1:proxy.port to 127.0.0.1:port."""
 
-    def __init__(self, target):
+    def __init__(self, target, listener=None):
         self.target = target
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.silent = False
         self.accepted = 0
