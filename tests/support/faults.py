@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the tests of bad days share: configurations, the exporter's own session, scraping all the time."""
 
+import json
 import os
 import signal
 import threading
 import time
 from contextlib import contextmanager
-
-import yaml
 
 from .wait import wait_until
 
@@ -21,8 +20,8 @@ def server(conninfo, name="db", duties=DUTIES, **more):
 
 
 def config(*servers, **top):
-    """The text of a configuration file."""
-    return yaml.safe_dump({"servers": list(servers), **top})
+    """The text of a configuration file: JSON is YAML."""
+    return json.dumps({"servers": list(servers), **top}, indent=1)
 
 
 def backend(pg, name="pgleader_exporter"):
@@ -69,11 +68,14 @@ class Watcher:
 
     def run(self):
         try:
-            while not self.done.is_set():
-                self.scrapes.append((time.time(), self.exporter.scrape()))
-                self.done.wait(self.every)
+            while not self.done.wait(self.every):
+                self.scrape()
+            self.scrape()  # the last one is later than all that the block saw
         except Exception as error:  # told by the test's own thread
             self.error = error
+
+    def scrape(self):
+        self.scrapes.append((time.time(), self.exporter.scrape()))
 
     def values(self, name, **labels):
         return [samples.one(name, **labels) for _, samples in self.scrapes]
