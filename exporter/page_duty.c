@@ -168,7 +168,7 @@ static void candidates_cell(const struct page_duty *row, FILE *out)
         (void)fprintf(out, "<span%s>%" PRId32 "</span>", few ? " class=warn" : "",
                       duty->candidates);
         if (few)
-            (void)fprintf(out, "<small>at least %" PRId32 "</small>", duty->limits.min_candidates);
+            (void)fprintf(out, "<small>wanted: %" PRId32 "</small>", duty->limits.min_candidates);
     } else {
         (void)fputs(duty->source == SOURCE_DISCOVERY ? NOTHING : UNKNOWN, out);
     }
