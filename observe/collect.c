@@ -344,7 +344,8 @@ static void fill_from_tables(struct reading *reading, struct snapshot *snapshot)
             continue;
         bool ok = probes->items[i].kind == PROBE_LEASE
                       ? fill_leases(snapshot, &probes->items[i], outcome, reading->scratch, &err)
-                      : fill_progress(snapshot, &probes->items[i], outcome->rows, &err);
+                      : fill_progress(snapshot, &probes->items[i], reading->collector->server,
+                                      outcome->rows, &err);
         if (!ok)
             note_unread(reading, i, &err);
     }

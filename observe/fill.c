@@ -56,8 +56,10 @@ static void note_waiter(const struct snapshot *snapshot, struct duty *duty,
     if (row->waitstart_us == TIME_UNKNOWN)
         return;
     int64_t waited = snapshot->read_lower_us - row->waitstart_us;
+    if (waited < 0)
+        waited = 0; /* it began within this very reading */
     if (waited > duty->oldest_wait_us)
-        duty->oldest_wait_us = waited > 0 ? waited : 0;
+        duty->oldest_wait_us = waited;
 }
 
 void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
@@ -121,10 +123,40 @@ bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
     return true;
 }
 
-bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
-                   const struct pg_answer *answer, struct error *err)
+static bool is_defined_by(const struct duty *duty, const struct config_duty *definition)
 {
-    struct duty *duty = (struct duty *)snapshot_find(snapshot, probe->duty);
+    if (duty->mechanism != definition->mechanism)
+        return false;
+    if (duty->mechanism == MECHANISM_LOCK)
+        return lock_key_equal(duty->key, definition->key);
+    size_t table = strlen(definition->lease.table);
+    return strncmp(duty->key_text, definition->lease.table, table) == 0 &&
+           duty->key_text[table] == ':' &&
+           strcmp(duty->key_text + table + 1, definition->lease.row) == 0;
+}
+
+/* The duty whose progress that is: by its name, or, where the registry calls the same lock or lease
+ * otherwise, by that. NULL if there is none. */
+static struct duty *duty_of_progress(struct snapshot *snapshot, const char *name,
+                                     const struct config_server *server)
+{
+    const struct duty *found = snapshot_find(snapshot, name);
+    for (size_t i = 0; !found && i < server->n_duties; i++) {
+        if (strcmp(server->duties[i].name, name) != 0)
+            continue;
+        for (size_t j = 0; !found && j < snapshot->n_duties; j++) {
+            if (is_defined_by(&snapshot->duties[j], &server->duties[i]))
+                found = &snapshot->duties[j];
+        }
+    }
+    return (struct duty *)found;
+}
+
+bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
+                   const struct config_server *server, const struct pg_answer *answer,
+                   struct error *err)
+{
+    struct duty *duty = duty_of_progress(snapshot, probe->duty, server);
     return !duty || progress_fill(answer, duty, snapshot->arena, err);
 }
 
@@ -141,8 +173,9 @@ void fill_term(struct duty *duty, const struct sessions *sessions)
         return;
     }
     bool same_pid = duty->owners > 0 && owner->pid == term->pid;
-    duty->term_begun = same_pid && owner->backend_start_us != TIME_UNKNOWN &&
-                       owner->backend_start_us == term->backend_start_us;
+    bool seen = owner->backend_start_us != TIME_UNKNOWN && term->backend_start_us != TIME_UNKNOWN;
+    duty->term_begun = same_pid && seen && owner->backend_start_us == term->backend_start_us;
+    duty->term_unverified = same_pid && !seen;
     if (duty->term_begun)
         duty->generation = term->generation;
     duty->term_alive = !same_pid && sessions_alive(sessions, term->pid, term->backend_start_us);

@@ -21,9 +21,11 @@ bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
                  const struct pg_outcome *outcome, struct arena *scratch,
                  struct error *err) MUSTCHECK;
 
-/* The cursor of the duty that the probe belongs to. */
+/* The cursor of the duty that the probe belongs to, under whatever name the registry has it. */
 bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
-                   const struct pg_answer *answer, struct error *err) MUSTCHECK;
+                   const struct config_server *server, const struct pg_answer *answer,
+                   struct error *err) MUSTCHECK;
 
-/* Whether the ledger's open term is the owner's: term_begun, term_alive, generation. */
+/* Whether the ledger's open term is the owner's: term_begun, term_unverified,
+ * term_alive, generation. */
 void fill_term(struct duty *duty, const struct sessions *sessions);

@@ -93,7 +93,8 @@ static bool stalled(const struct snapshot *snapshot, const struct duty *duty)
 {
     const struct run *run = &duty->run;
     int64_t since = run->advanced_us != TIME_UNKNOWN ? run->advanced_us : run->started_us;
-    return duty->limits.stall_after_us > 0 && run->present && since != TIME_UNKNOWN &&
+    bool running = run->present && run->finished_us == TIME_UNKNOWN;
+    return duty->limits.stall_after_us > 0 && running && since != TIME_UNKNOWN &&
            snapshot->read_lower_us - since > duty->limits.stall_after_us;
 }
 
@@ -105,6 +106,8 @@ static enum duty_state state_of(const struct snapshot *snapshot, const struct du
         return DUTY_CONTESTED;
     if (duty->owners == 0)
         return DUTY_VACANT;
+    if (duty->yielding && duty->term_begun)
+        return DUTY_YIELDING;
     return stalled(snapshot, duty) ? DUTY_STALLED : DUTY_LED;
 }
 

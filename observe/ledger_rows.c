@@ -14,7 +14,7 @@ struct ledger_row {
     int32_t lock_objsubid;
     const char *lease_table, *lease_row, *candidate_pattern, *team, *runbook;
     struct thresholds limits;
-    bool yieldable;
+    bool yieldable, yielding;
     struct term term, previous;
     struct run run, last_run;
     int64_t yields[YIELD_OUTCOMES];
@@ -43,6 +43,7 @@ static const struct pg_column ledger_columns[] = {
     FIELD("wait_slow_after_us", PG_INT8, limits.wait_slow_after_us),
     FIELD("alerts_paused_until", PG_TIME, limits.alerts_paused_until_us),
     FIELD("yieldable", PG_BOOL, yieldable),
+    FIELD("yielding", PG_BOOL, yielding),
     FIELD("generation", PG_INT8, term.generation),
     FIELD("term_pid", PG_INT4, term.pid),
     FIELD("term_backend_start", PG_TIME, term.backend_start_us),
@@ -65,6 +66,7 @@ static const struct pg_column ledger_columns[] = {
     FIELD("run_started_at", PG_TIME, run.started_us),
     FIELD("run_advanced_at", PG_TIME, run.advanced_us),
     FIELD("run_deadline_at", PG_TIME, run.deadline_us),
+    FIELD("run_finished_at", PG_TIME, run.finished_us),
     FIELD("last_run_key", PG_TEXT, last_run.key),
     FIELD("last_run_cursor", PG_TEXT, last_run.cursor),
     FIELD("last_run_position", PG_FLOAT8, last_run.position),
@@ -167,10 +169,10 @@ void ledger_fill(const struct ledger_rows *rows, struct duty *duty, struct arena
         return;
     duty->in_ledger = true;
     duty->yieldable = row->yieldable;
+    duty->yielding = row->yielding;
     duty->term = term_of(&row->term, arena);
     duty->previous = term_of(&row->previous, arena);
     duty->run = run_of(&row->run, arena);
-    duty->run.finished_us = TIME_UNKNOWN;
     duty->last_run = run_of(&row->last_run, arena);
     for (int i = 0; i < YIELD_OUTCOMES; i++)
         duty->yields[i] = row->yields[i];

@@ -163,6 +163,5 @@ bool sessions_alive(const struct sessions *sessions, int32_t pid, int64_t backen
             : NULL;
     if (!found)
         return false;
-    int64_t start = (*found)->backend_start_us;
-    return start == backend_start_us || start == TIME_UNKNOWN || backend_start_us == TIME_UNKNOWN;
+    return backend_start_us != TIME_UNKNOWN && (*found)->backend_start_us == backend_start_us;
 }

@@ -51,8 +51,8 @@ const struct lock_row *const *sessions_of_key(const struct sessions *sessions, s
 
 struct lock_key lock_row_key(const struct lock_row *row);
 
-/* True if a session of that pid and start exists; a start that we may not see is taken as the same.
- */
+/* True if a session of that pid and start exists; where a start is not known nobody can tell, and
+ * that is false. */
 bool sessions_alive(const struct sessions *sessions, int32_t pid, int64_t backend_start_us);
 
 /* application_name, "" where there is none. */

@@ -59,7 +59,7 @@ struct run {
     int64_t started_us;
     int64_t advanced_us; /* moves only when the cursor changes */
     int64_t deadline_us;
-    int64_t finished_us; /* TIME_UNKNOWN while it runs */
+    int64_t finished_us; /* TIME_UNKNOWN while it runs; a partial run is to be resumed */
 };
 
 enum yield_outcome {
@@ -125,12 +125,14 @@ struct duty {
     /* ledger: metadata, believed only as law allows (term_begun, mismatch) */
     bool in_ledger; /* the registry has it, and its row was read in this poll */
     bool yieldable;
+    bool yielding; /* a yield of the newest term is open */
     struct term term, previous;
-    bool term_alive;    /* the open term's session exists, and is not the owner */
-    bool term_begun;    /* the open term's session is the owner */
-    bool mismatch;      /* an open term says another session, and that session is alive, two polls
-                           running */
-    int64_t generation; /* of the present term if begun, or of a lease row; -1 unread */
+    bool term_alive;      /* the open term's session exists, and is not the owner */
+    bool term_begun;      /* the open term's session is the owner */
+    bool term_unverified; /* it may be: the pid is the same, but we may not see since when */
+    bool mismatch;        /* an open term says another session, and that session is alive, two polls
+                             running */
+    int64_t generation;   /* of the present term if begun, or of a lease row; -1 unread */
     struct run run, last_run;
     int64_t yields[YIELD_OUTCOMES]; /* -1 where unread */
 

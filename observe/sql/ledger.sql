@@ -16,7 +16,8 @@
 --   generation int8 ... term_end_reason  the newest term, NULL before the first; term_ended_at NULL = open;
 --                                        term_pid NULL for a lease; term_backend_start NULL = unreadable
 --   previous_generation int8 ...         the term before it; its reason is superseded where its owner did not end it
---   run_key text ... run_deadline_at     the newest run that is running or partial
+--   yielding bool                        a yield of the newest term is open
+--   run_key text ... run_finished_at     the newest run that is running (run_finished_at NULL) or partial
 --   last_run_key text ...                the last complete run
 --   yields_* int8                        outcomes ever recorded
 --
@@ -34,9 +35,11 @@ SELECT
     d.term_acquired_at, d.term_last_refused_at, d.term_ended_at, d.term_end_reason,
     d.previous_generation, d.previous_instance, d.previous_acquired_at,
     d.previous_ended_at, d.previous_end_reason,
+    coalesce(q.expires_at > pg_catalog.clock_timestamp(), false) AS yielding,
     r.run_key, r.status AS run_status, r.generation AS run_generation, r.cursor AS run_cursor,
     r."position" AS run_position, r.target AS run_target,
     r.started_at AS run_started_at, r.advanced_at AS run_advanced_at, r.deadline_at AS run_deadline_at,
+    r.finished_at AS run_finished_at,
     l.run_key AS last_run_key, l.cursor AS last_run_cursor,
     l."position" AS last_run_position, l.finished_at AS last_run_finished_at,
     o.moved AS yields_moved, o.returned AS yields_returned, o.vacant AS yields_vacant,
@@ -45,4 +48,5 @@ FROM pgleader.on_call o -- first the narrow rows, so that the wide ones are hash
 LEFT JOIN pgleader.run r ON r.duty_id = o.duty_id AND r.place = 'newest'
 LEFT JOIN pgleader.run l ON l.duty_id = o.duty_id AND l.place = 'last'
 JOIN pgleader.duty d ON d.duty_id = o.duty_id
+LEFT JOIN pgleader.yield q ON q.duty_id = d.duty_id AND q.generation = d.generation AND q.outcome IS NULL
 WHERE d.retired_at IS NULL
