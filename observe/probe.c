@@ -41,7 +41,7 @@ void probes_done(struct probes *probes)
     for (size_t i = 0; i < probes->n; i++) {
         free(probes->items[i].name);
         free(probes->items[i].query);
-        free(probes->items[i].duty);
+        free(probes->items[i].subject);
         free(probes->items[i].rows);
         free((char *)probes->status[i].message);
     }
@@ -59,26 +59,36 @@ void probes_forget_prepared(struct probes *probes)
     }
 }
 
+/* Names are labels, and so each is given once: a table that is read by other columns too gets a
+ * number. */
 struct probe *probes_lease(struct probes *probes, const char *table, const char *query)
 {
+    int readers = 1;
     for (size_t i = PROBE_FIXED; i < probes->n; i++) {
         struct probe *probe = &probes->items[i];
-        if (probe->kind == PROBE_LEASE && strcmp(probe->query, query) == 0)
+        if (probe->kind != PROBE_LEASE)
+            continue;
+        if (strcmp(probe->query, query) == 0)
             return probe;
+        readers += strcmp(probe->subject, table) == 0;
     }
-    return add_probe(probes, PROBE_LEASE, xasprintf("lease:%s", table), query);
+    char *name =
+        readers == 1 ? xasprintf("lease:%s", table) : xasprintf("lease:%s#%d", table, readers);
+    struct probe *probe = add_probe(probes, PROBE_LEASE, name, query);
+    probe->subject = xstrdup(table);
+    return probe;
 }
 
 struct probe *probes_progress(struct probes *probes, const char *duty, const char *query)
 {
     for (size_t i = PROBE_FIXED; i < probes->n; i++) {
         struct probe *probe = &probes->items[i];
-        if (probe->kind == PROBE_PROGRESS && strcmp(probe->duty, duty) == 0 &&
+        if (probe->kind == PROBE_PROGRESS && strcmp(probe->subject, duty) == 0 &&
             strcmp(probe->query, query) == 0)
             return probe;
     }
     struct probe *probe = add_probe(probes, PROBE_PROGRESS, xasprintf("progress:%s", duty), query);
-    probe->duty = xstrdup(duty);
+    probe->subject = xstrdup(duty);
     return probe;
 }
 

@@ -26,7 +26,7 @@ struct probe {
     enum probe_kind kind;
     char *name;        /* the section's name; owned */
     char *query;       /* owned */
-    char *duty;        /* PROBE_PROGRESS: whose; owned */
+    char *subject;     /* PROBE_LEASE: its table; PROBE_PROGRESS: its duty; owned */
     bool wanted;       /* PROBE_LEASE, PROBE_PROGRESS: some duty still names it */
     const char **rows; /* PROBE_LEASE: keys that duties name; owned, the strings are not */
     size_t n_rows;
