@@ -61,10 +61,12 @@ int64_t pace_interval_us(const struct pace *pace, const struct snapshot *snapsho
     return at_most(interval, burst);
 }
 
-/* A stretched interval counts: else a costly server would blink between known and unknown. */
-int64_t pace_fresh_for_us(const struct pace *pace)
+/* While polls go well, a stretched interval counts, else a costly server would blink between known
+ * and unknown; from the first failure on only what was asked for does. */
+int64_t pace_fresh_for_us(const struct pace *pace, bool failing)
 {
-    return at_least(FRESH_POLLS * stretched_us(pace), fresh_least_us);
+    int64_t asked = at_least(FRESH_POLLS * pace->configured_us, fresh_least_us);
+    return failing ? asked : at_least(asked, stretched_us(pace) + pace_poll_deadline_us(pace));
 }
 
 int64_t pace_statement_timeout_us(int64_t configured_us)

@@ -20,8 +20,8 @@ void pace_note_cost(struct pace *pace, int64_t cost_us);
  * are costly. */
 int64_t pace_interval_us(const struct pace *pace, const struct snapshot *snapshot);
 
-/* For how long a good poll is fresh. */
-int64_t pace_fresh_for_us(const struct pace *pace);
+/* For how long a good poll is fresh; failing: the last attempt was not good. */
+int64_t pace_fresh_for_us(const struct pace *pace, bool failing);
 
 int64_t pace_statement_timeout_us(int64_t configured_us);
 int64_t pace_poll_deadline_us(const struct pace *pace);

@@ -30,6 +30,7 @@ struct watch {
     int64_t attempt_us; /* when the poll under way was due: connecting counts as part of it */
     int64_t sent_real_us;
     int failures;
+    bool failing;      /* the last attempt was not good */
     size_t first_host; /* moves on when a host gives no answer: libpq would begin with it again */
     struct snapshot *snapshot; /* the last good one */
     int64_t success_us;
@@ -126,7 +127,7 @@ static void publish(struct watch *watch)
     published->expect = watch->server->expect;
     published->snapshot = snapshot_ref(watch->snapshot);
     published->success_monotonic_us = watch->success_us;
-    published->fresh_for_us = pace_fresh_for_us(&watch->pace);
+    published->fresh_for_us = pace_fresh_for_us(&watch->pace, watch->failing);
     published->sections = copy_sections(watch, &published->n_sections);
     published->stats = watch->stats;
     board_publish(watch->context->board, published);
@@ -189,7 +190,7 @@ static void count_poll(struct watch *watch, int64_t now)
 static bool fresh(const struct watch *watch, int64_t now)
 {
     return watch->success_us != TIME_UNKNOWN &&
-           now - watch->success_us <= pace_fresh_for_us(&watch->pace);
+           now - watch->success_us <= pace_fresh_for_us(&watch->pace, true);
 }
 
 /* Pauses grow only once the picture is old: a restart that is quicker than that goes unnoticed. */
@@ -212,6 +213,7 @@ static void fail(struct watch *watch, const struct error *err)
         pg_conn_close(STEAL(watch->conn));
     watch->greeted = false;
     watch->state = WATCH_DOWN;
+    watch->failing = true;
     count_failure(watch, now);
     count_poll(watch, now);
     collector_failed(watch->collector, err);
@@ -296,6 +298,7 @@ static void finish_poll(struct watch *watch)
     int64_t now = clock_monotonic_us();
     count_poll(watch, now);
     watch->state = WATCH_IDLE;
+    watch->failing = !snapshot;
     if (snapshot) {
         history_advance(watch->snapshot, snapshot);
         snapshot_unref(watch->snapshot);
