@@ -80,7 +80,9 @@ static void log_event(void *context, const char *server, const struct event *eve
     (void)context;
     if (event->pid > 0)
         (void)snprintf(pid, sizeof pid, "%" PRId32, event->pid);
-    if (event->rule == RULE_TAKEOVER)
+    if (event->rule == RULE_TAKEOVER && event->upper_us < 0)
+        (void)snprintf(took, sizeof took, "%.3f s or more", (double)event->lower_us / SECOND_US);
+    else if (event->rule == RULE_TAKEOVER)
         (void)snprintf(took, sizeof took, "%.3f to %.3f s", (double)event->lower_us / SECOND_US,
                        (double)event->upper_us / SECOND_US);
     log_write(LOG_INFO, rules[event->rule].sentence, "server", server, "duty", event->duty, "rule",

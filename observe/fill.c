@@ -72,6 +72,8 @@ void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct 
     if (snapshot->facts.in_recovery)
         return;
     duty->read = lock;
+    duty->read_lower_us = snapshot->read_lower_us;
+    duty->read_upper_us = snapshot->read_upper_us;
     for (size_t i = 0; i < n; i++) {
         if (!rows[i]->granted)
             note_waiter(snapshot, duty, rows[i]);
@@ -107,7 +109,7 @@ bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
 {
     struct lease_rows rows;
     const char **asked = sorted_rows(probe, scratch);
-    const char *table = probe->name + strlen("lease:");
+    const char *table = probe->subject;
     size_t prefix = strlen(table);
     if (!lease_decode(outcome->rows, scratch, &rows, err))
         return false;
@@ -117,8 +119,11 @@ bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
             duty->key_text[prefix] != ':')
             continue;
         const char *row = duty->key_text + prefix + 1;
-        if (probe->n_rows > 0 && bsearch(&row, asked, probe->n_rows, sizeof *asked, compare_text))
-            lease_fill(&rows, row, outcome->clock_after_us, duty, snapshot->arena);
+        if (probe->n_rows == 0 || !bsearch(&row, asked, probe->n_rows, sizeof *asked, compare_text))
+            continue;
+        lease_fill(&rows, row, outcome->clock_before_us, duty, snapshot->arena);
+        duty->read_lower_us = outcome->clock_before_us;
+        duty->read_upper_us = outcome->clock_after_us;
     }
     return true;
 }
@@ -156,7 +161,7 @@ bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
                    const struct config_server *server, const struct pg_answer *answer,
                    struct error *err)
 {
-    struct duty *duty = duty_of_progress(snapshot, probe->duty, server);
+    struct duty *duty = duty_of_progress(snapshot, probe->subject, server);
     return !duty || progress_fill(answer, duty, snapshot->arena, err);
 }
 

@@ -1,45 +1,14 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* Walks two pictures side by side and writes each duty's trail.
- *
- * Every inferred instant has two bounds, from the clocks around the two readings that enclose it.
- * The ledger sharpens a bound and never replaces it: what an owner wrote before it unlocked bounds
- * the loss from below, what it wrote after the grant bounds the acquisition from above. */
+/* Walks two pictures side by side and writes each duty's trail: who leads now, and by which rule.
+ * When it happened is for bounds.c to say. */
 #include "observe/history.h"
 
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "observe/bounds.h"
 #include "observe/judge.h"
-
-/* One duty at two polls. */
-struct step {
-    const struct snapshot *previous;
-    struct snapshot *next;
-    const struct duty *before; /* NULL: not known then */
-    struct duty *now;
-    bool restarted; /* the server was, between the readings */
-};
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b; /* TIME_UNKNOWN is the smallest */
-}
-
-static int64_t earlier_known(int64_t a, int64_t b)
-{
-    return b != TIME_UNKNOWN && b < a ? b : a;
-}
-
-/* The same session or lease. A start that we may not see is no sign of change. */
-static bool same_owner(const struct duty *duty, const struct owner *a, const struct owner *b)
-{
-    if (duty->mechanism == MECHANISM_LEASE)
-        return text_equal(a->holder, b->holder) && a->acquired_us == b->acquired_us;
-    return a->pid == b->pid &&
-           (a->backend_start_us == b->backend_start_us || a->backend_start_us == TIME_UNKNOWN ||
-            b->backend_start_us == TIME_UNKNOWN);
-}
 
 /* The same worker in whatever session. Without a name nobody can tell, and it counts as another. */
 static bool same_instance(const struct owner *a, const struct owner *b)
@@ -74,104 +43,33 @@ static void add_event(struct step *step, enum rule_id rule, int64_t lower_us, in
     };
 }
 
-/* The previous owner ended itself, and said so before it unlocked. */
-static int64_t ended_by_owner(const struct duty *now, const struct owner *last)
-{
-    const struct term *term = &now->term;
-    bool its_own = term->ended_us != TIME_UNKNOWN && term->pid == last->pid &&
-                   term->backend_start_us == last->backend_start_us;
-    if (its_own && !text_equal(term->end_reason, "superseded"))
-        return term->ended_us;
-    bool before = now->term_begun && now->previous.ended_us != TIME_UNKNOWN &&
-                  !text_equal(now->previous.end_reason, "superseded");
-    return before ? now->previous.ended_us : TIME_UNKNOWN;
-}
-
-static void note_loss(struct step *step)
-{
-    struct trail *trail = &step->now->trail;
-    int64_t upper = step->next->read_upper_us;
-    trail->lost_lower_us = trail->seen_lower_us;
-    trail->lost_upper_us = upper;
-    const struct duty *before = step->before;
-    if (step->now->mechanism == MECHANISM_LEASE && before->lease_expires_us != TIME_UNKNOWN &&
-        before->lease_expires_us < upper) {
-        /* It was not renewed: the row itself says when it ran out. */
-        trail->lost_lower_us = later(trail->lost_lower_us, before->lease_expires_us);
-    }
-    int64_t ended = ended_by_owner(step->now, &trail->last);
-    if (ended <= upper)
-        trail->lost_lower_us = later(trail->lost_lower_us, ended);
-}
-
+/* At least this long, if anybody knows when it began. */
 static void note_term_length(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    if (trail->acquired_upper_us == TIME_UNKNOWN || trail->acquired_lower_us == TIME_UNKNOWN)
-        return;
-    int64_t began =
-        trail->acquired_lower_us + (trail->acquired_upper_us - trail->acquired_lower_us) / 2;
-    int64_t ended = trail->lost_lower_us + (trail->lost_upper_us - trail->lost_lower_us) / 2;
-    trail->last_term_us = later(ended - began, 0);
+    int64_t began = step->before->acquired_us;
+    int64_t ended = trail->lost_lower_us;
+    bool known = began != TIME_UNKNOWN && ended != TIME_UNKNOWN;
+    trail->last_term_us = !known ? -1 : ended > began ? ended - began : 0;
 }
 
-/* The new owner's acquisition, as bounds: after the last reading that did not see it, before this
- * one. */
-static void note_acquisition(struct step *step)
+static void count_takeover(struct step *step)
 {
-    struct trail *trail = &step->now->trail;
-    const struct owner *owner = &step->now->owner;
-    int64_t upper = step->next->read_upper_us;
-    trail->acquired_lower_us = later(trail->seen_lower_us, owner->backend_start_us);
-    trail->acquired_upper_us = upper;
-    if (owner->acquired_us != TIME_UNKNOWN && owner->acquired_us <= upper)
-        trail->acquired_lower_us = trail->acquired_upper_us = owner->acquired_us;
-    trail->acquisition_seen = true;
-}
-
-/* Between two bounds of loss and two of acquisition: the least and the most that nobody led. */
-static void note_takeover(struct step *step)
-{
-    struct trail *trail = &step->now->trail;
     struct snapshot *next = step->next;
-    trail->takeover_at_us = trail->acquired_upper_us;
-    trail->takeover_lower_us = later(trail->acquired_lower_us - trail->lost_upper_us, 0);
-    trail->takeover_upper_us =
-        later(trail->acquired_upper_us - trail->lost_lower_us, trail->takeover_lower_us);
-    for (int i = 0; i < TAKEOVER_BUCKETS; i++) {
-        if (trail->takeover_upper_us <= takeover_bucket_us[i]) {
-            next->takeovers[i]++;
-            break;
-        }
-    }
-    next->takeover_sum_us += trail->takeover_upper_us;
+    int64_t upper = step->now->trail.takeover_upper_us;
+    int bucket = 0;
+    if (upper < 0)
+        return;
+    while (upper > takeover_bucket_us[bucket])
+        bucket++;
+    next->takeovers[bucket]++;
+    next->takeover_sum_us += upper;
 }
 
-/* The acquisition's upper bound falls when the ledger records it, in this poll or in a later one.
- */
-static void sharpen(struct step *step)
+/* A lease outlives the server's restart. */
+static bool ended_by_restart(const struct step *step)
 {
-    struct trail *trail = &step->now->trail;
-    const struct duty *now = step->now;
-    if (!now->term_begun || !trail->acquisition_seen ||
-        now->term.acquired_us < trail->acquired_lower_us)
-        return;
-    bool is_takeover =
-        trail->takeover_at_us != TIME_UNKNOWN && trail->takeover_at_us == trail->acquired_upper_us;
-    trail->acquired_upper_us = earlier_known(trail->acquired_upper_us, now->term.acquired_us);
-    if (!is_takeover)
-        return;
-    bool direct_successor = step->before && step->before->term.generation >= 0 &&
-                            (now->previous.generation == step->before->term.generation ||
-                             now->term.generation == step->before->term.generation);
-    int64_t refused = direct_successor ? now->term.last_refused_us : TIME_UNKNOWN;
-    int64_t ended = ended_by_owner(now, &trail->last);
-    int64_t loss = later(later(trail->lost_lower_us, refused), ended);
-    if (loss <= trail->acquired_upper_us)
-        trail->lost_lower_us = loss;
-    trail->takeover_at_us = trail->acquired_upper_us;
-    trail->takeover_upper_us =
-        later(trail->acquired_upper_us - trail->lost_lower_us, trail->takeover_lower_us);
+    return step->restarted && step->now->mechanism == MECHANISM_LOCK;
 }
 
 static enum rule_id rule_of_gain(const struct step *step)
@@ -181,51 +79,74 @@ static enum rule_id rule_of_gain(const struct step *step)
         return RULE_ACQUIRED;
     if (!same_instance(&trail->last, &step->now->owner))
         return RULE_TAKEOVER;
-    return trail->held && step->restarted ? RULE_RESTARTED : RULE_RETURNED;
+    return trail->held && ended_by_restart(step) ? RULE_RESTARTED : RULE_RETURNED;
 }
 
+/* The same pid in another session, while we could not see which: it changed who knows when. */
+static bool reused_unseen(const struct step *step)
+{
+    const struct trail *trail = &step->now->trail;
+    return trail->held && trail->unsure && trail->last.pid == step->now->owner.pid;
+}
+
+/* The old owner's end, if it was not seen before, then the new one's beginning. */
 static void gain(struct step *step)
 {
     struct trail *trail = &step->now->trail;
     enum rule_id rule = rule_of_gain(step);
+    if (reused_unseen(step))
+        trail->seen_lower_us = TIME_UNKNOWN;
     if (trail->held) {
-        note_loss(step);
+        bounds_note_loss(step);
         note_term_length(step);
     }
-    note_acquisition(step);
-    if (rule == RULE_TAKEOVER)
-        note_takeover(step);
+    trail->generation = -1;
+    bounds_note_acquisition(step);
+    trail->acquisition_seen = true;
+    trail->took_over = rule == RULE_TAKEOVER;
+    bounds_sharpen(step);
     trail->last = step->now->owner;
-    trail->ever_owned = true;
-    trail->held = true;
-    trail->pooled = false;
+    trail->ever_owned = trail->held = true;
+    trail->pooled = trail->unsure = false;
+    trail->strangers = trail->rivals = 0;
     trail->lease_span_us = -1;
-    if (rule == RULE_TAKEOVER)
+    if (rule == RULE_TAKEOVER) {
+        count_takeover(step);
         add_event(step, rule, trail->takeover_lower_us, trail->takeover_upper_us);
-    else
+    } else {
         add_event(step, rule, trail->acquired_lower_us, trail->acquired_upper_us);
+    }
 }
 
 static void lose(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    note_loss(step);
+    bounds_note_loss(step);
     note_term_length(step);
-    trail->held = false;
-    trail->acquisition_seen = false;
-    add_event(step, step->restarted ? RULE_RESTARTED : RULE_LOST, trail->lost_lower_us,
+    trail->held = trail->acquisition_seen = trail->took_over = false;
+    trail->generation = -1;
+    add_event(step, ended_by_restart(step) ? RULE_RESTARTED : RULE_LOST, trail->lost_lower_us,
               trail->lost_upper_us);
 }
 
-/* The same owner as before: its names may have become visible, or may have changed under it. */
+/* The same owner as before: its names may have become visible, or may have changed under it. What
+ * we may not see for a while stays as it was. */
 static void keep(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    const struct owner *owner = &step->now->owner;
-    bool renamed =
-        step->now->mechanism == MECHANISM_LOCK && !text_equal(trail->last.holder, owner->holder);
-    trail->pooled = trail->pooled || renamed;
-    trail->last = *owner;
+    struct owner owner = step->now->owner;
+    bool start_known = owner.backend_start_us != TIME_UNKNOWN;
+    if (step->now->mechanism == MECHANISM_LOCK && !text_equal(trail->last.holder, owner.holder))
+        trail->pooled = true;
+    trail->unsure = !start_known && trail->last.backend_start_us != TIME_UNKNOWN;
+    if (!start_known)
+        owner.backend_start_us = trail->last.backend_start_us;
+    else if (trail->last.backend_start_us == TIME_UNKNOWN)
+        bounds_note_start(step);
+    if (!owner.client_addr)
+        owner.client_addr = trail->last.client_addr;
+    trail->last = owner;
+    bounds_sharpen(step);
 }
 
 /* The observer saw this duty held from the start: it did not see the acquisition. */
@@ -234,30 +155,35 @@ static void first_sight(struct step *step)
     struct trail *trail = &step->now->trail;
     if (step->now->owners == 0)
         return;
-    trail->held = true;
-    trail->ever_owned = true;
+    trail->held = trail->ever_owned = true;
     trail->last = step->now->owner;
-    trail->acquired_upper_us = step->next->read_upper_us;
-    trail->acquired_lower_us = step->now->owner.backend_start_us;
+    bounds_note_acquisition(step);
+    bounds_sharpen(step);
 }
 
 static void advance_read(struct step *step)
 {
     struct trail *trail = &step->now->trail;
+    const struct owner *owner = &step->now->owner;
     bool held = step->now->owners > 0;
-    if (trail->seen_lower_us == TIME_UNKNOWN)
+    bool first = trail->seen_lower_us == TIME_UNKNOWN;
+    if (!bounds_comparable(step))
+        bounds_forget(step);
+    if (first)
         first_sight(step);
-    else if (held && !(trail->held && same_owner(step->now, &trail->last, &step->now->owner)))
-        gain(step);
-    else if (held)
+    else if (held && trail->held && bounds_same_owner(step, &trail->last, owner))
         keep(step);
+    else if (held)
+        gain(step);
     else if (trail->held)
         lose(step);
-    sharpen(step);
+    else
+        bounds_sharpen(step);
     trail->judged = true;
-    trail->seen_lower_us = step->next->read_lower_us;
-    if (held)
-        trail->seen_us = step->next->read_upper_us;
+    trail->seen_lower_us = step->now->read_lower_us;
+    trail->server_start_us = step->next->facts.postmaster_start_us;
+    if (held || step->now->shared_owners > 0)
+        trail->seen_us = step->now->read_upper_us;
 }
 
 static void advance_unread(struct step *step)
@@ -266,6 +192,7 @@ static void advance_unread(struct step *step)
     if (trail->judged)
         add_event(step, RULE_UNKNOWN, trail->seen_lower_us, step->next->read_upper_us);
     trail->judged = false;
+    trail->strangers = trail->rivals = 0;
 }
 
 /* Strings of the trail belong to the previous picture and are copied into this one. */
@@ -291,11 +218,35 @@ static bool same_duty(const struct duty *a, const struct duty *b)
 static void advance_duty(struct step *step)
 {
     inherit(step);
+    const struct trail *trail = &step->now->trail;
+    step->restarted = trail->server_start_us != TIME_UNKNOWN &&
+                      trail->server_start_us != step->next->facts.postmaster_start_us;
     if (step->now->read)
         advance_read(step);
     else
         advance_unread(step);
     judge_duty(step->next, step->now);
+}
+
+/* Another cluster or database has other locks of the same keys. What was not read is no sign. */
+static bool same_place(const struct server_facts *a, const struct server_facts *b)
+{
+    bool same_cluster = !a->system_identifier || !b->system_identifier ||
+                        text_equal(a->system_identifier, b->system_identifier);
+    bool named = a->database && *a->database && b->database && *b->database;
+    return same_cluster && (!named || text_equal(a->database, b->database));
+}
+
+/* Both pictures are sorted by name: *at moves on with the names. */
+static const struct duty *find_before(const struct snapshot *previous, const struct duty *now,
+                                      size_t *at)
+{
+    while (*at < previous->n_duties && strcmp(previous->duties[*at].name, now->name) < 0)
+        ++*at;
+    if (*at == previous->n_duties)
+        return NULL;
+    const struct duty *found = &previous->duties[*at];
+    return strcmp(found->name, now->name) == 0 && same_duty(found, now) ? found : NULL;
 }
 
 void history_advance(const struct snapshot *previous, struct snapshot *next)
@@ -306,17 +257,11 @@ void history_advance(const struct snapshot *previous, struct snapshot *next)
         memcpy(next->takeovers, previous->takeovers, sizeof next->takeovers);
         next->takeover_sum_us = previous->takeover_sum_us;
     }
+    bool goes_on = previous && same_place(&previous->facts, &next->facts);
     for (size_t i = 0; i < next->n_duties; i++) {
-        struct step step = {.previous = previous, .next = next, .now = &next->duties[i]};
-        while (previous && at < previous->n_duties &&
-               strcmp(previous->duties[at].name, step.now->name) < 0)
-            at++;
-        const struct duty *found =
-            previous && at < previous->n_duties ? &previous->duties[at] : NULL;
-        if (found && strcmp(found->name, step.now->name) == 0 && same_duty(found, step.now))
-            step.before = found;
-        step.restarted =
-            previous && previous->facts.postmaster_start_us != next->facts.postmaster_start_us;
+        struct duty *now = &next->duties[i];
+        const struct duty *before = goes_on ? find_before(previous, now, &at) : NULL;
+        struct step step = {.next = next, .before = before, .now = now};
         advance_duty(&step);
     }
 }

@@ -4,37 +4,45 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "observe/bounds.h"
 
 /* A pair that disagrees counts when two polls running have seen it: one poll reads locks and ledger
  * a moment apart. */
 enum { POLLS_TO_BELIEVE = 2 };
 
-/* An acquisition is recorded by the ledger or the lease row, or was seen to happen, or is only
- * known to lie before the first poll that saw it. */
-static void judge_age(const struct snapshot *snapshot, struct duty *duty)
+/* When the ledger or the lease's row says that the owner began, where that agrees with what was
+ * seen: a session may have begun its term long after it was seen to hold the lock, or in an earlier
+ * tenure. */
+static int64_t recorded(const struct duty *duty)
 {
     const struct trail *trail = &duty->trail;
-    int64_t now = snapshot->read_upper_us;
-    if (duty->term_begun && duty->term.acquired_us != TIME_UNKNOWN) {
-        duty->acquired_source = "ledger";
-        duty->acquired_us = duty->term.acquired_us;
-    } else if (duty->mechanism == MECHANISM_LEASE && duty->owner.acquired_us != TIME_UNKNOWN) {
-        duty->acquired_source = "lease";
-        duty->acquired_us = duty->owner.acquired_us;
+    bool by_row = duty->mechanism == MECHANISM_LEASE && duty->owner.acquired_us != TIME_UNKNOWN;
+    int64_t us = by_row ? duty->owner.acquired_us : TIME_UNKNOWN;
+    if (!by_row && duty->term_begun)
+        us = duty->term.acquired_us;
+    bool agrees = us >= trail->acquired_lower_us && us <= trail->acquired_upper_us;
+    return bounds_is_time(us) && agrees ? us : TIME_UNKNOWN;
+}
+
+/* An acquisition is recorded, or was seen to happen, or is only known to lie before the first poll
+ * that saw it. */
+static void judge_age(struct duty *duty)
+{
+    const struct trail *trail = &duty->trail;
+    int64_t lower = trail->acquired_lower_us, upper = trail->acquired_upper_us;
+    int64_t record = recorded(duty);
+    if (record != TIME_UNKNOWN) {
+        duty->acquired_source = duty->term_begun ? "ledger" : "lease";
+        duty->acquired_us = lower = upper = record;
     } else if (trail->acquisition_seen) {
         duty->acquired_source = "seen";
-        duty->acquired_us = trail->acquired_upper_us;
+        duty->acquired_us = upper;
     } else {
         duty->acquired_source = "first seen held";
     }
-    bool recorded = duty->acquired_us != TIME_UNKNOWN && !text_equal(duty->acquired_source, "seen");
-    int64_t upper = recorded ? duty->acquired_us : trail->acquired_upper_us;
-    int64_t lower = recorded ? duty->acquired_us : trail->acquired_lower_us;
-    if (upper == TIME_UNKNOWN)
-        return;
-    duty->age_us = now > upper ? now - upper : 0;
+    duty->age_us = duty->read_upper_us > upper ? duty->read_upper_us - upper : 0;
     if (lower != TIME_UNKNOWN)
-        duty->age_uncertainty_us = upper > lower ? upper - lower : 0;
+        duty->age_uncertainty_us = upper - lower;
 }
 
 /* A cursor of the application's own has no time of its own: it is the time at which we saw it
@@ -50,43 +58,63 @@ static void judge_progress(const struct snapshot *snapshot, struct duty *duty)
     duty->run.advanced_us = trail->cursor_changed_us;
 }
 
+/* The same pair: history starts anew with another owner, this with another term. */
 static void judge_mismatch(struct duty *duty)
 {
     struct trail *trail = &duty->trail;
     bool stranger = duty->owners > 0 && duty->term_alive && !duty->term_begun;
-    trail->strangers = stranger ? trail->strangers + 1 : 0;
+    bool same_term = duty->term.generation == trail->stranger_generation;
+    trail->strangers = !stranger ? 0 : same_term ? trail->strangers + 1 : 1;
+    trail->stranger_generation = duty->term.generation;
     trail->rivals = duty->owners > 1 ? trail->rivals + 1 : 0;
     duty->mismatch = trail->strangers >= POLLS_TO_BELIEVE;
 }
 
 /* The table may not say for how long a lease is granted: the longest remaining time is the least
  * that it was. */
-static void judge_lease(const struct snapshot *snapshot, struct duty *duty)
+static void judge_lease(struct duty *duty)
 {
     if (duty->mechanism != MECHANISM_LEASE || duty->owners == 0 ||
-        duty->lease_expires_us == INT64_MAX)
+        !bounds_is_time(duty->lease_expires_us))
         return;
-    int64_t remaining = duty->lease_expires_us - snapshot->read_upper_us;
+    int64_t remaining = duty->lease_expires_us - duty->read_upper_us;
     if (remaining > duty->trail.lease_span_us)
         duty->trail.lease_span_us = remaining;
     duty->lease_duration_us = duty->trail.lease_span_us;
 }
 
-/* A takeover that nobody watched, if the ledger tells of it: after the exporter's own restart. */
-static void judge_recorded_takeover(struct duty *duty)
+/* A takeover that nobody watched, if the ledger tells of it: after the exporter's own restart. A
+ * refusal counts if this server gave it; a lease may have run out before its holder ended it. */
+static void judge_recorded_takeover(const struct snapshot *snapshot, struct duty *duty)
 {
     struct trail *trail = &duty->trail;
     const struct term *term = &duty->term, *before = &duty->previous;
     if (trail->takeover_at_us != TIME_UNKNOWN || !duty->term_begun || before->generation < 0 ||
         text_equal(before->instance, term->instance))
         return;
-    bool said = before->ended_us != TIME_UNKNOWN && !text_equal(before->end_reason, "superseded");
-    int64_t loss = said ? before->ended_us : term->last_refused_us;
+    bool said = duty->mechanism == MECHANISM_LOCK && before->ended_us != TIME_UNKNOWN &&
+                !text_equal(before->end_reason, "superseded");
+    bool here = term->last_refused_us >= snapshot->facts.postmaster_start_us;
+    int64_t loss = said ? before->ended_us : here ? term->last_refused_us : TIME_UNKNOWN;
     if (loss == TIME_UNKNOWN || loss > term->acquired_us)
         return;
     trail->takeover_at_us = term->acquired_us;
     trail->takeover_lower_us = 0;
     trail->takeover_upper_us = term->acquired_us - loss;
+}
+
+/* A term that its owner ended is measured exactly, if it is the one that was seen to end last, or
+ * if none was. The end of one that was superseded is only the next one's beginning. */
+static void judge_last_term(struct duty *duty)
+{
+    struct trail *trail = &duty->trail;
+    bool over = duty->term.ended_us != TIME_UNKNOWN;
+    const struct term *last = over ? &duty->term : &duty->previous;
+    bool of_the_last = trail->lost_upper_us == TIME_UNKNOWN ||
+                       (last->generation >= 0 && last->generation == trail->lost_generation);
+    if (of_the_last && last->acquired_us != TIME_UNKNOWN && last->ended_us >= last->acquired_us &&
+        !text_equal(last->end_reason, "superseded"))
+        trail->last_term_us = last->ended_us - last->acquired_us;
 }
 
 static bool stalled(const struct snapshot *snapshot, const struct duty *duty)
@@ -114,17 +142,13 @@ static enum duty_state state_of(const struct snapshot *snapshot, const struct du
 void judge_duty(const struct snapshot *snapshot, struct duty *duty)
 {
     judge_progress(snapshot, duty);
+    judge_last_term(duty);
     if (duty->read) {
         judge_mismatch(duty);
-        judge_lease(snapshot, duty);
-        judge_recorded_takeover(duty);
+        judge_lease(duty);
+        judge_recorded_takeover(snapshot, duty);
     }
     if (duty->read && duty->owners > 0)
-        judge_age(snapshot, duty);
-    if (duty->term.ended_us != TIME_UNKNOWN && duty->term.acquired_us != TIME_UNKNOWN)
-        duty->trail.last_term_us = duty->term.ended_us - duty->term.acquired_us;
-    else if (duty->previous.ended_us != TIME_UNKNOWN &&
-             duty->previous.acquired_us != TIME_UNKNOWN && duty->trail.last_term_us < 0)
-        duty->trail.last_term_us = duty->previous.ended_us - duty->previous.acquired_us;
+        judge_age(duty);
     duty->state = state_of(snapshot, duty);
 }

@@ -83,14 +83,21 @@ struct trail {
     bool ever_owned;   /* `last` below is set */
     struct owner last; /* the present owner, or the one before the vacancy */
     bool acquisition_seen; /* the present owner was seen to begin; else it was first seen held */
+    bool unsure; /* the last reading could not see whether `last` was still the same session */
     int64_t acquired_lower_us, acquired_upper_us; /* the present owner's acquisition, as bounds */
     int64_t lost_lower_us, lost_upper_us;         /* the last loss, as bounds */
-    int64_t last_term_us;                         /* -1: none ended yet */
-    int64_t takeover_at_us;                       /* TIME_UNKNOWN: none seen or recorded */
-    int64_t takeover_lower_us, takeover_upper_us; /* its latency */
+    int64_t lost_until_us;   /* when the lease that was lost was last seen to run out */
+    int64_t generation;      /* of the present owner's newest term, begun or ended; -1: none read */
+    int64_t lost_generation; /* the same of the owner who was lost; -1 too over a restart */
+    int64_t server_start_us; /* the server's start at the last reading */
+    int64_t last_term_us;    /* as recorded, or at least so long; -1: none ended yet, or unknown */
+    int64_t takeover_at_us;  /* TIME_UNKNOWN: none seen or recorded */
+    int64_t takeover_lower_us, takeover_upper_us; /* its latency; -1: no such bound is known */
+    bool took_over; /* the takeover above is how the present owner came to lead */
     uint64_t transitions[RULE_COUNT];
-    int32_t strangers;  /* polls running in which the term's live session is not the owner */
-    int32_t rivals;     /* polls running in which there were several owners */
+    int32_t strangers; /* polls running in which the term's live session is not the owner */
+    int64_t stranger_generation; /* of that term */
+    int32_t rivals;              /* polls running in which there were several owners */
     bool pooled;        /* seen as rule `pooled` says; latched while the same backend holds */
     const char *cursor; /* progress of an application's table: last text and when it changed */
     int64_t cursor_changed_us;
@@ -112,6 +119,7 @@ struct duty {
     /* authority: read is false when its section failed, and on a standby for what only a primary
      * holds */
     bool read;
+    int64_t read_lower_us, read_upper_us; /* it was true for some instant between these */
     int32_t owners, shared_owners;
     struct owner owner; /* the first of owners, by acquisition; valid while owners > 0 */
     int32_t candidates; /* -1: cannot be counted */
@@ -182,7 +190,8 @@ struct event {
     enum rule_id rule;
     const char *holder; /* NULL without an owner */
     int32_t pid;
-    int64_t lower_us, upper_us; /* when it happened, or for a takeover its latency: see rule */
+    int64_t lower_us, upper_us; /* when it happened, TIME_UNKNOWN where nobody can tell; for a
+                                   takeover its latency, -1 where nobody can tell */
 };
 
 enum { TAKEOVER_BUCKETS = 13 };
