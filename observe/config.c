@@ -291,19 +291,17 @@ static void build(struct file *file)
     struct config *config = file->config;
     sort_placements(file, compare_order);
     struct config_server *servers = arena_array(config->arena, file->n_servers, sizeof *servers);
-    const struct placement *next = file->placements, *end = next + file->n_placements;
+    size_t next = 0;
     for (size_t i = 0; i < file->n_servers; i++) {
-        const struct placement *last = next;
-        while (last < end && last->server == i)
-            last++;
-        size_t n = (size_t)(last - next);
-        struct config_duty *duties = arena_array(config->arena, n, sizeof *duties);
-        for (size_t j = 0; j < n; j++)
-            duties[j] = next[j].entry->duty;
+        size_t first = next;
+        while (next < file->n_placements && file->placements[next].server == i)
+            next++;
+        struct config_duty *duties = arena_array(config->arena, next - first, sizeof *duties);
+        for (size_t j = first; j < next; j++)
+            duties[j - first] = file->placements[j].entry->duty;
         servers[i] = file->servers[i].server;
         servers[i].duties = duties;
-        servers[i].n_duties = n;
-        next = last;
+        servers[i].n_duties = next - first;
     }
     config->servers = servers;
     config->n_servers = file->n_servers;

@@ -3,7 +3,6 @@
  * every key of a map with every other, expand aliases, and have no line for a map. */
 #include "observe/yaml.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,40 +30,6 @@ struct builder {
     int line; /* of the last event that had one */
     int documents;
 };
-
-void yaml_problem(struct yaml_reader *reader, int line, const char *format, ...)
-{
-    if (reader->n_problems++ >= YAML_PROBLEMS)
-        return;
-    va_list args;
-    va_start(args, format);
-    CLEANUP(free_charp) char *text = xvasprintf(format, args);
-    va_end(args);
-    problems_add(reader->problems, "%s:%d: %s", reader->path, line, text);
-}
-
-static int compare_lines(const void *a, const void *b, void *path_size)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    long p = strtol(x + *(size_t *)path_size, NULL, 10);
-    long q = strtol(y + *(size_t *)path_size, NULL, 10);
-    return p != q ? (p > q) - (p < q) : strcmp(x, y);
-}
-
-bool yaml_finish(struct yaml_reader *reader)
-{
-    if (reader->n_problems == 0)
-        return true;
-    size_t listed = reader->n_problems < YAML_PROBLEMS ? reader->n_problems : YAML_PROBLEMS;
-    size_t path_size = strlen(reader->path) + 1;
-    qsort_r(reader->problems->items + reader->problems->n - listed, listed, sizeof(char *),
-            compare_lines, &path_size);
-    if (reader->n_problems > YAML_PROBLEMS)
-        problems_add(reader->problems,
-                     "%s:1: could not list every mistake: there are %zu, these are %d of them",
-                     reader->path, reader->n_problems, YAML_PROBLEMS);
-    return false;
-}
 
 const char *yaml_path(struct yaml_reader *reader, const char *path)
 {
@@ -95,39 +60,64 @@ bool yaml_is_null(const struct yaml_node *node)
     return false;
 }
 
-/* A connection string may stand anywhere by mistake, also as a key: nothing that could be one is
- * ever repeated in a message. */
-const char *yaml_show(struct yaml_reader *reader, const char *text, const char *otherwise)
+static void iter_destroyp(struct fy_token_iter **iter)
 {
-    size_t length = strnlen(text, 81);
-    if (length > 80 || strpbrk(text, "=@$") || strstr(text, "//") || strcasestr(text, "passw") ||
-        reader->n_problems >= YAML_PROBLEMS)
-        return otherwise;
-    for (size_t i = 0; i < length; i++) {
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F)
-            return otherwise;
-    }
-    return arena_printf(reader->arena, "\"%s\"", text);
+    fy_token_iter_destroy(*iter);
 }
 
-/* The scalar's text in the arena, or NULL where it holds what we do not take. */
-static const char *scalar_text(struct builder *b, struct fy_token *token)
+/* The size of a token's text; copied to out unless that is NULL. Piece by piece, because
+ * fy_token_get_text of libfyaml 0.7.12 leaks where a text has many escapes. That version also
+ * invents quotes where '''' stands within single quotes; *ret_doubtful says so. */
+static size_t token_text(struct fy_token *token, char *out, bool *ret_doubtful)
 {
+    CLEANUP(iter_destroyp) struct fy_token_iter *iter = fy_token_iter_create(token);
+    const struct fy_iter_chunk *chunk = NULL;
+    bool single = fy_token_scalar_style(token) == FYSS_SINGLE_QUOTED, after_quote = false;
     size_t size = 0;
-    const char *text = token ? fy_token_get_text(token, &size) : "";
-    if (!text)
-        text = "";
+    int failed = 0;
+    *ret_doubtful = false;
+    while (iter && (chunk = fy_token_iter_chunk_next(iter, chunk, &failed))) {
+        bool quote = single && chunk->len == 1 && *chunk->str == '\'';
+        *ret_doubtful |= quote && after_quote;
+        after_quote = quote;
+        if (out)
+            memcpy(out + size, chunk->str, chunk->len);
+        size += chunk->len;
+    }
+    return size;
+}
+
+/* False, and reported, for text that we do not take. */
+static bool check_scalar(struct builder *b, const char *text, size_t size, bool doubtful)
+{
+    if (doubtful) {
+        yaml_problem(b->reader, b->line,
+                     "could not read the text: '''' within single quotes is read wrongly by some "
+                     "versions of the YAML library; put the text in double quotes");
+        return false;
+    }
     for (size_t i = 0; i < size;) {
         size_t length = text[i] ? text_utf8_length(text + i, size - i) : 0;
         if (length == 0) {
             yaml_problem(b->reader, b->line,
                          "could not read the text: an escape in it stands for %s; remove it",
                          text[i] ? "no character" : "a NUL character");
-            return NULL;
+            return false;
         }
         i += length;
     }
-    return arena_strndup(b->reader->arena, text, size);
+    return true;
+}
+
+/* The scalar's text in the arena, or NULL where it holds what we do not take. */
+static const char *scalar_text(struct builder *b, struct fy_token *token)
+{
+    bool doubtful = false;
+    size_t size = token ? token_text(token, NULL, &doubtful) : 0;
+    char *text = arena_alloc(b->reader->arena, size + 1);
+    if (token)
+        (void)token_text(token, text, &doubtful);
+    return check_scalar(b, text, size, doubtful) ? text : NULL;
 }
 
 static struct yaml_node *node_new(struct builder *b, enum yaml_kind kind)
