@@ -46,9 +46,13 @@ class Ledger:
         name = name or f"test/duty-{number}"
         if not {"lock_key", "lock_pair", "environment", "lease_table"} & arguments.keys():
             arguments["lock_key"] = 1000000 + number
+        self.change(name, **arguments)
+        return name
+
+    def change(self, name, **arguments):
+        """Registers a duty with these arguments alone."""
         words = ", ".join(f"{key} => %s" for key in arguments)
         self.sql(f"select pgleader.register_duty(%s, {words})", (name, *arguments.values()), user="oncall")
-        return name
 
     def take(self, conn, duty):
         """Takes the duty's lock in a session."""
