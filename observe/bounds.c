@@ -47,8 +47,10 @@ void bounds_forget(struct step *step)
 {
     struct trail *trail = &step->now->trail;
     int64_t now = step->now->read_upper_us;
+    step->set_back = !step->restarted;
     trail->seen_lower_us = TIME_UNKNOWN;
-    trail->lost_lower_us = trail->lost_upper_us = trail->lost_until_us = TIME_UNKNOWN;
+    trail->lost_lower_us = trail->lost_upper_us = TIME_UNKNOWN;
+    trail->lost_seen_us = trail->lost_until_us = TIME_UNKNOWN;
     trail->acquired_lower_us = TIME_UNKNOWN;
     trail->acquired_upper_us = now;
     trail->acquisition_seen = trail->took_over = false;
@@ -57,14 +59,16 @@ void bounds_forget(struct step *step)
     trail->cursor_changed_us = earlier(trail->cursor_changed_us, now);
 }
 
-/* True if the ledger's newest term is that owner's. */
+/* True if the ledger's newest term is that owner's. A lease's term opens just before its row says
+ * that it was acquired. */
 static bool is_term_of(const struct duty *duty, const struct owner *owner)
 {
     const struct term *term = &duty->term;
     if (term->generation < 0)
         return false;
     if (duty->mechanism == MECHANISM_LEASE)
-        return text_equal(term->instance, owner->holder);
+        return text_equal(term->instance, owner->holder) &&
+               (owner->acquired_us == TIME_UNKNOWN || term->acquired_us <= owner->acquired_us);
     return term->pid == owner->pid && term->backend_start_us != TIME_UNKNOWN &&
            term->backend_start_us == owner->backend_start_us;
 }
@@ -78,12 +82,13 @@ static int64_t own_end(const struct duty *duty, const struct term *term)
     return superseded || too_late ? TIME_UNKNOWN : term->ended_us;
 }
 
-/* Whoever was refused saw it held; whose lease has not run out had not lost it. */
+/* Whoever was refused saw it held; whose lease has not run out had not lost it. What may lie after
+ * the reading that saw the loss may be of a tenure that nobody saw. */
 static void sharpen_loss(struct step *step)
 {
     const struct duty *now = step->now;
     struct trail *trail = &step->now->trail;
-    int64_t *lower = &trail->lost_lower_us, upper = trail->lost_upper_us;
+    int64_t *lower = &trail->lost_lower_us, upper = trail->lost_seen_us;
     if (*lower == TIME_UNKNOWN)
         return; /* not seen, or by another clock than this evidence */
     if (now->owners == 0 && is_term_of(now, &trail->last))
@@ -118,6 +123,7 @@ void bounds_note_loss(struct step *step)
     struct trail *trail = &step->now->trail;
     trail->lost_lower_us = trail->seen_lower_us;
     trail->lost_upper_us = step->now->read_upper_us;
+    trail->lost_seen_us = step->now->read_lower_us;
     trail->lost_until_us = step->before->lease_expires_us;
     trail->lost_generation = step->restarted ? -1 : trail->generation;
     if (step->now->owners == 0 && !step->restarted && is_term_of(step->now, &trail->last))
@@ -128,8 +134,9 @@ void bounds_note_loss(struct step *step)
 void bounds_note_start(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    raise_to(&trail->acquired_lower_us, trail->acquired_upper_us,
-             step->now->owner.backend_start_us);
+    if (!step->set_back)
+        raise_to(&trail->acquired_lower_us, trail->acquired_upper_us,
+                 step->now->owner.backend_start_us);
 }
 
 void bounds_note_acquisition(struct step *step)

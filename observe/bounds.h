@@ -13,6 +13,7 @@ struct step {
     const struct duty *before; /* at the poll before; NULL: not known then */
     struct duty *now;
     bool restarted; /* the server was, since the last reading of this duty */
+    bool set_back;  /* so was its clock: what it stamped before is not comparable either */
 };
 
 /* Neither unknown nor infinite. */

@@ -172,7 +172,8 @@ void fill_term(struct duty *duty, const struct sessions *sessions)
     if (!duty->read || term->generation < 0 || term->ended_us != TIME_UNKNOWN)
         return;
     if (duty->mechanism == MECHANISM_LEASE) {
-        duty->term_begun = duty->owners > 0 && text_equal(term->instance, owner->holder);
+        bool same = duty->generation < 0 || duty->generation == term->generation;
+        duty->term_begun = same && duty->owners > 0 && text_equal(term->instance, owner->holder);
         if (duty->term_begun && duty->generation < 0)
             duty->generation = term->generation;
         return;

@@ -89,6 +89,7 @@ static struct trail no_trail(void)
         .acquired_upper_us = TIME_UNKNOWN,
         .lost_lower_us = TIME_UNKNOWN,
         .lost_upper_us = TIME_UNKNOWN,
+        .lost_seen_us = TIME_UNKNOWN,
         .lost_until_us = TIME_UNKNOWN,
         .generation = -1,
         .lost_generation = -1,

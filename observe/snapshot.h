@@ -86,6 +86,7 @@ struct trail {
     bool unsure; /* the last reading could not see whether `last` was still the same session */
     int64_t acquired_lower_us, acquired_upper_us; /* the present owner's acquisition, as bounds */
     int64_t lost_lower_us, lost_upper_us;         /* the last loss, as bounds */
+    int64_t lost_seen_us;    /* the clock before the reading that saw that loss */
     int64_t lost_until_us;   /* when the lease that was lost was last seen to run out */
     int64_t generation;      /* of the present owner's newest term, begun or ended; -1: none read */
     int64_t lost_generation; /* the same of the owner who was lost; -1 too over a restart */

@@ -306,7 +306,7 @@ static const struct scenario scenarios[] = {
     {
         "a clock that was set back makes no takeover long: a direct one",
         .readings = {{POLL(600), A}, {POLL(2), B}},
-        .told = {"takeover", {20, 2010}, {0, 2010}, {0, -1}, -1, 0, 1990, "seen", DUTY_LED},
+        .told = {"takeover", {0, 2010}, {0, 2010}, {0, -1}, -1, 0, -1, "seen", DUTY_LED},
     },
     {
         "a clock that was set back during a vacancy makes no takeover short",
