@@ -19,8 +19,7 @@
 #include "sql.h"
 
 static const int64_t identity_every_us = 15 * SECOND_US;
-static const int64_t section_lock_timeout_us = 200 * 1000;
-static const int64_t section_statement_timeout_us = SECOND_US;
+static const int64_t failing_budget_us = SECOND_US;
 enum { VERSION_WAITSTART = 140000 };
 
 struct collector {
@@ -37,7 +36,10 @@ struct collector {
     struct identity *identity;
     struct roles *roles;
     int64_t cost_us;
-    int64_t now_us; /* of the plan */
+    int64_t now_us;           /* of the plan */
+    int64_t failing_share_us; /* for how long failing sections may block the next poll */
+    size_t failing_next;      /* whose turn it is among them */
+    bool hidden;              /* at the last poll there were sessions that we may not see */
 };
 
 /* What one poll decoded; lives in a scratch arena. */
@@ -58,6 +60,7 @@ struct collector *collector_new(const struct config *config, const struct config
     collector->plan_arena = arena_new();
     collector->registry_arena = arena_new();
     collector->open_pids = "{}";
+    collector->failing_share_us = failing_budget_us;
     collector->identity = identity_new();
     collector->roles = roles_new();
     probes_init(&collector->probes);
@@ -81,7 +84,7 @@ void collector_connected(struct collector *collector, const struct pg_conn *conn
 {
     struct probe *locks = &collector->probes.items[PROBE_LOCKS];
     identity_connected(collector->identity, conn);
-    probes_forget_prepared(&collector->probes);
+    probes_forget_session(&collector->probes);
     free(locks->query);
     locks->query =
         xstrdup(identity_version(collector->identity) >= VERSION_WAITSTART ? sql_locks
@@ -99,7 +102,7 @@ static void want_tables(struct collector *collector, const struct config_duty *d
         if (query) {
             struct probe *probe = probes_lease(&collector->probes, duty->lease.table, query);
             probe->wanted = true;
-            probe_add_row(probe, duty->lease.row);
+            probe_add_row(probe, arena_strdup(arena, duty->lease.row)); /* may outlive the registry */
         }
         query = duty->progress.table ? progress_query(&duty->progress, arena, NULL) : NULL;
         if (query)
@@ -116,6 +119,7 @@ static bool probe_relevant(const struct collector *collector, const struct probe
     case PROBE_SERVER:
     case PROBE_LOCKS:
     case PROBE_IDENTITY:
+    case PROBE_CONTROL:
         return true;
     case PROBE_ROLES:
         return roles_wanted(collector->roles, now_us);
@@ -151,9 +155,40 @@ static void plan_probe(struct collector *collector, struct probe *probe)
         .n_params = parameter ? 1 : 0,
         .params = {parameter},
         .prepared = identity_direct(collector->identity) ? &probe->prepared : NULL,
-        .lock_timeout_us = section_lock_timeout_us,
-        .statement_timeout_us = section_statement_timeout_us,
+        .lock_timeout_us = SECTION_LOCK_TIMEOUT_US,
+        .statement_timeout_us = SECTION_STATEMENT_TIMEOUT_US,
     };
+}
+
+static void find_due(struct collector *collector)
+{
+    struct probes *probes = &collector->probes;
+    for (size_t i = 0; i < probes->n; i++) {
+        struct probe *probe = &probes->items[i];
+        bool relevant = probe_relevant(collector, probe, collector->now_us);
+        if (!relevant)
+            probes->status[i].known = false;
+        probe->planned = false;
+        probe->due = relevant && collector->now_us >= probe->next_us;
+    }
+}
+
+/* Sections that failed stand behind the others and take turns: however many wait for one lock, the
+ * poll stays within its deadline. */
+static void plan_failing(struct collector *collector)
+{
+    struct probes *probes = &collector->probes;
+    int64_t left = collector->failing_share_us;
+    size_t first = collector->failing_next;
+    for (size_t i = 0; i < probes->n; i++) {
+        size_t index = (first + i) % probes->n;
+        struct probe *probe = &probes->items[index];
+        if (!probe->due || probe->planned || probe->blocked_us > left)
+            continue;
+        plan_probe(collector, probe);
+        left -= probe->blocked_us;
+        collector->failing_next = index + 1;
+    }
 }
 
 const struct pg_section *collector_plan(struct collector *collector, int64_t now_us, size_t *ret_n)
@@ -167,13 +202,12 @@ const struct pg_section *collector_plan(struct collector *collector, int64_t now
     struct probes *probes = &collector->probes;
     collector->plan = xreallocarray(collector->plan, probes->n, sizeof *collector->plan);
     collector->n_plan = 0;
+    find_due(collector);
     for (size_t i = 0; i < probes->n; i++) {
-        probes->items[i].planned = false;
-        if (!probe_relevant(collector, &probes->items[i], now_us))
-            probes->status[i].known = false;
-        else if (now_us >= probes->items[i].next_us)
+        if (probes->items[i].due && (i <= PROBE_LOCKS || probes->items[i].failures == 0))
             plan_probe(collector, &probes->items[i]);
     }
+    plan_failing(collector);
     *ret_n = collector->n_plan;
     return collector->plan;
 }
@@ -191,19 +225,27 @@ static const struct pg_answer *answer_of(const struct reading *reading, size_t p
     return outcome ? outcome->rows : NULL;
 }
 
+/* The share of failing sections grows as they are read again, so that many soon are. */
 static void note_outcomes(struct reading *reading)
 {
     struct collector *collector = reading->collector;
+    bool blocked = false, recovered = false;
     collector->cost_us = 0;
     for (size_t i = 0; i < collector->probes.n; i++) {
         const struct pg_outcome *outcome = outcome_of(reading, &collector->probes.items[i]);
         if (!outcome)
             continue;
         bool ok = outcome->rows != NULL;
+        recovered = recovered || (ok && collector->probes.items[i].failures > 0);
         probes_note(&collector->probes, i, ok ? NULL : &outcome->error, collector->now_us);
+        blocked = blocked || collector->probes.items[i].blocked_us > 0;
         if (ok)
             collector->cost_us += outcome->clock_after_us - outcome->clock_before_us;
     }
+    if (blocked)
+        collector->failing_share_us = failing_budget_us;
+    else if (recovered && collector->failing_share_us < MINUTE_US)
+        collector->failing_share_us *= 2;
 }
 
 /* A section whose rows could not be understood is as failed as one that the server refused. */
@@ -218,15 +260,9 @@ static const struct pg_answer *required_answer(const struct reading *reading, si
 {
     const struct probe *asked = &reading->collector->probes.items[probe];
     const struct pg_outcome *outcome = outcome_of(reading, asked);
-    if (outcome && outcome->rows)
+    if (outcome->rows)
         return outcome->rows;
-    if (outcome)
-        *err = outcome->error;
-    else
-        (void)error_set(
-            err, ERROR_QUERY,
-            "could not read section \"%s\": it keeps failing and is not asked for a while",
-            asked->name);
+    *err = outcome->error; /* it is in every plan */
     return NULL;
 }
 
@@ -243,25 +279,25 @@ static bool read_server(struct reading *reading, struct error *err)
     }
     if (moved) {
         collector->probes.items[PROBE_IDENTITY].next_us = 0;
+        collector->probes.items[PROBE_CONTROL].next_us = 0;
         collector->probes.items[PROBE_LEDGER_VERSION].next_us = 0;
     }
     return true;
 }
 
-static void read_identity(struct reading *reading)
+/* What is read now and then: by `read`, if it was asked for this time. */
+static void read_rarely(struct reading *reading, size_t index,
+                        bool (*read)(struct identity *, const struct pg_answer *, struct error *))
 {
     struct collector *collector = reading->collector;
-    const struct pg_answer *answer = answer_of(reading, PROBE_IDENTITY);
+    const struct pg_answer *answer = answer_of(reading, index);
     struct error err = {0};
     if (!answer)
         return;
-    if (!identity_read(collector->identity, answer, &err)) {
-        note_unread(reading, PROBE_IDENTITY, &err);
-        return;
-    }
-    collector->probes.items[PROBE_IDENTITY].next_us = collector->now_us + identity_every_us;
-    if (!identity_has_ledger(collector->identity))
-        collector->n_registry = 0;
+    if (read(collector->identity, answer, &err))
+        collector->probes.items[index].next_us = collector->now_us + identity_every_us;
+    else
+        note_unread(reading, index, &err);
 }
 
 static void read_ledger_version(struct reading *reading)
@@ -317,20 +353,30 @@ static void read_roles(struct reading *reading)
         note_unread(reading, PROBE_ROLES, &err);
 }
 
+/* Sessions that begin or cease to be hidden mean that our privileges changed. */
+static void note_hidden(struct collector *collector, bool hidden)
+{
+    if (hidden != collector->hidden)
+        collector->probes.items[PROBE_IDENTITY].next_us = 0;
+    collector->hidden = hidden;
+}
+
 static bool read_locks(struct reading *reading, struct snapshot *snapshot, struct error *err)
 {
     const struct pg_answer *answer = required_answer(reading, PROBE_LOCKS, err);
+    struct collector *collector = reading->collector;
     if (!answer)
         return false;
-    const struct pg_outcome *outcome =
-        outcome_of(reading, &reading->collector->probes.items[PROBE_LOCKS]);
+    const struct pg_outcome *outcome = outcome_of(reading, &collector->probes.items[PROBE_LOCKS]);
     snapshot->read_lower_us = outcome->clock_before_us;
     snapshot->read_upper_us = outcome->clock_after_us;
-    if (sessions_decode(answer, identity_database(reading->collector->identity), reading->scratch,
-                        &reading->sessions, err))
-        return true;
-    note_unread(reading, PROBE_LOCKS, err);
-    return false;
+    if (!sessions_decode(answer, identity_database(collector->identity), reading->scratch,
+                         &reading->sessions, err)) {
+        note_unread(reading, PROBE_LOCKS, err);
+        return false;
+    }
+    note_hidden(collector, reading->sessions.hidden);
+    return true;
 }
 
 /* Lease rows and progress of every table that answered. */
@@ -376,7 +422,10 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
         snapshot_unref(snapshot);
         return NULL;
     }
-    read_identity(reading);
+    read_rarely(reading, PROBE_IDENTITY, identity_read);
+    read_rarely(reading, PROBE_CONTROL, identity_read_control);
+    if (!identity_has_ledger(collector->identity))
+        collector->n_registry = 0;
     read_ledger_version(reading);
     read_ledger(reading);
     read_roles(reading);
@@ -391,13 +440,30 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
     return snapshot;
 }
 
+/* The server gave no answer, not even to the first questions: that is no section's own failure. */
+static bool is_lost(const struct reading *reading, struct error *err)
+{
+    const struct probe *probes = reading->collector->probes.items;
+    for (size_t i = PROBE_SERVER; i <= PROBE_LOCKS; i++) {
+        const struct pg_outcome *outcome = outcome_of(reading, &probes[i]);
+        if (outcome->error.kind != ERROR_TIMEOUT)
+            continue;
+        *err = outcome->error;
+        return true;
+    }
+    return false;
+}
+
 struct snapshot *collector_take(struct collector *collector, const struct pg_batch *batch,
                                 const struct snapshot *previous, int64_t started_us,
                                 int64_t ended_us, struct error *err)
 {
     struct reading reading = {.collector = collector, .batch = batch, .scratch = arena_new()};
-    note_outcomes(&reading);
-    struct snapshot *snapshot = make_snapshot(&reading, previous, err);
+    struct snapshot *snapshot = NULL;
+    if (!is_lost(&reading, err)) {
+        note_outcomes(&reading);
+        snapshot = make_snapshot(&reading, previous, err);
+    }
     arena_free(reading.scratch);
     if (snapshot)
         snapshot->facts.clock_skew_us = snapshot->read_lower_us +
@@ -414,11 +480,7 @@ const struct section *collector_sections(const struct collector *collector, size
 
 void collector_failed(struct collector *collector, const struct error *err)
 {
-    struct probes *probes = &collector->probes;
-    for (size_t i = 0; i < probes->n; i++) {
-        if (i == PROBE_SERVER || i == PROBE_LOCKS || probes->status[i].known)
-            probes_note(probes, i, err, collector->now_us);
-    }
+    probes_note_lost(&collector->probes, err);
 }
 
 int64_t collector_cost_us(const struct collector *collector)

@@ -18,16 +18,20 @@ struct server_row {
 
 /* Read now and then. */
 struct identity_row {
-    const char *system_identifier;
-    int32_t timeline;
     const char *database;
     bool privileged;
     bool has_ledger;
 };
 
+struct control_row {
+    const char *system_identifier;
+    int32_t timeline;
+};
+
 struct identity {
-    struct arena *arena; /* of row */
+    struct arena *row_arena, *control_arena; /* of the strings in row and control */
     struct identity_row row;
+    struct control_row control;
     struct server_row server;
     int32_t ledger_version;
     int backend_pid;
@@ -45,11 +49,15 @@ static const struct pg_column server_columns[] = {
 };
 
 static const struct pg_column identity_columns[] = {
-    {"system_identifier", PG_TEXT, offsetof(struct identity_row, system_identifier)},
-    {"timeline", PG_INT4, offsetof(struct identity_row, timeline)},
     {"database", PG_TEXT, offsetof(struct identity_row, database)},
     {"privileged", PG_BOOL, offsetof(struct identity_row, privileged)},
     {"has_ledger", PG_BOOL, offsetof(struct identity_row, has_ledger)},
+    {0},
+};
+
+static const struct pg_column control_columns[] = {
+    {"system_identifier", PG_TEXT, offsetof(struct control_row, system_identifier)},
+    {"timeline", PG_INT4, offsetof(struct control_row, timeline)},
     {0},
 };
 
@@ -64,14 +72,16 @@ static const struct pg_column version_columns[] = {
 
 static void forget(struct identity *identity)
 {
-    identity->row = (struct identity_row){.timeline = -1};
+    identity->row = (struct identity_row){0};
+    identity->control = (struct control_row){.timeline = -1};
     identity->ledger_version = -1;
 }
 
 struct identity *identity_new(void)
 {
     struct identity *identity = xcalloc(1, sizeof *identity);
-    identity->arena = arena_new();
+    identity->row_arena = arena_new();
+    identity->control_arena = arena_new();
     forget(identity);
     return identity;
 }
@@ -80,7 +90,8 @@ void identity_free(struct identity *identity)
 {
     if (!identity)
         return;
-    arena_free(identity->arena);
+    arena_free(identity->row_arena);
+    arena_free(identity->control_arena);
     free(identity);
 }
 
@@ -95,25 +106,33 @@ void identity_connected(struct identity *identity, const struct pg_conn *conn)
     identity->direct = false; /* until the server says which backend it is */
 }
 
-/* Each of these queries answers with one row. */
+/* Each of these queries answers with one row. Its strings are in *arena, which is replaced when the
+ * row is good. */
 static bool decode_one(const struct pg_answer *answer, const struct pg_column *columns,
-                       size_t row_size, struct arena *arena, void *out, struct error *err)
+                       size_t row_size, struct arena **arena, void *out, struct error *err)
 {
+    struct arena *fresh = arena_new();
     void *rows = NULL;
     size_t n = 0;
-    if (!pg_answer_decode(answer, columns, row_size, arena, &rows, &n, err))
-        return false;
-    if (n != 1)
-        return error_set(err, ERROR_QUERY, "could not read the answer: %zu rows instead of one", n);
-    memcpy(out, rows, row_size);
-    return true;
+    bool ok = pg_answer_decode(answer, columns, row_size, fresh, &rows, &n, err);
+    if (ok && n != 1)
+        ok = error_set(err, ERROR_QUERY, "could not read the answer: %zu rows instead of one", n);
+    if (ok)
+        memcpy(out, rows, row_size);
+    if (ok && arena) {
+        struct arena *old = *arena;
+        *arena = fresh;
+        fresh = old;
+    }
+    arena_free(fresh);
+    return ok;
 }
 
 bool identity_read_server(struct identity *identity, const struct pg_answer *answer,
                           bool *ret_moved, struct error *err)
 {
     struct server_row row;
-    if (!decode_one(answer, server_columns, sizeof row, identity->arena, &row, err))
+    if (!decode_one(answer, server_columns, sizeof row, NULL, &row, err))
         return false;
     *ret_moved = row.postmaster_start_us != identity->server.postmaster_start_us ||
                  row.in_recovery != identity->server.in_recovery;
@@ -126,18 +145,19 @@ bool identity_read_server(struct identity *identity, const struct pg_answer *ans
 
 bool identity_read(struct identity *identity, const struct pg_answer *answer, struct error *err)
 {
-    struct arena *arena = arena_new();
-    struct identity_row row;
-    if (!decode_one(answer, identity_columns, sizeof row, arena, &row, err)) {
-        arena_free(arena);
+    if (!decode_one(answer, identity_columns, sizeof identity->row, &identity->row_arena,
+                    &identity->row, err))
         return false;
-    }
-    arena_free(identity->arena);
-    identity->arena = arena;
-    identity->row = row;
-    if (!row.has_ledger)
+    if (!identity->row.has_ledger)
         identity->ledger_version = 0;
     return true;
+}
+
+bool identity_read_control(struct identity *identity, const struct pg_answer *answer,
+                           struct error *err)
+{
+    return decode_one(answer, control_columns, sizeof identity->control, &identity->control_arena,
+                      &identity->control, err);
 }
 
 bool identity_read_ledger_version(struct identity *identity, const struct pg_answer *answer,
@@ -147,7 +167,7 @@ bool identity_read_ledger_version(struct identity *identity, const struct pg_ans
     identity->ledger_version = -1;
     if (!answer)
         return true;
-    if (!decode_one(answer, version_columns, sizeof row, identity->arena, &row, err))
+    if (!decode_one(answer, version_columns, sizeof row, NULL, &row, err))
         return false;
     identity->ledger_version = row.version;
     return true;
@@ -157,8 +177,8 @@ struct server_facts identity_facts(const struct identity *identity, struct arena
 {
     const struct identity_row *row = &identity->row;
     return (struct server_facts){
-        .system_identifier = arena_strdup(arena, row->system_identifier),
-        .timeline = row->timeline,
+        .system_identifier = arena_strdup(arena, identity->control.system_identifier),
+        .timeline = identity->control.timeline,
         .database = arena_strdup(arena, row->database ? row->database : ""),
         .version = arena_strdup(arena, identity->version),
         .version_num = identity->version_num,

@@ -27,6 +27,10 @@ bool identity_read_server(struct identity *identity, const struct pg_answer *ans
 bool identity_read(struct identity *identity, const struct pg_answer *answer,
                    struct error *err) MUSTCHECK;
 
+/* Takes the answer of observe/sql/control.sql. */
+bool identity_read_control(struct identity *identity, const struct pg_answer *answer,
+                           struct error *err) MUSTCHECK;
+
 /* Takes the answer of observe/sql/ledger_version.sql; with NULL the version is not readable. */
 bool identity_read_ledger_version(struct identity *identity, const struct pg_answer *answer,
                                   struct error *err) MUSTCHECK;

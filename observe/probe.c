@@ -31,6 +31,7 @@ void probes_init(struct probes *probes)
     (void)add_probe(probes, PROBE_SERVER, xstrdup("server"), sql_server);
     (void)add_probe(probes, PROBE_LOCKS, xstrdup("locks"), sql_locks);
     (void)add_probe(probes, PROBE_IDENTITY, xstrdup("identity"), sql_identity);
+    (void)add_probe(probes, PROBE_CONTROL, xstrdup("control"), sql_control);
     (void)add_probe(probes, PROBE_ROLES, xstrdup("roles"), sql_roles);
     (void)add_probe(probes, PROBE_LEDGER_VERSION, xstrdup("ledger_version"), sql_ledger_version);
     (void)add_probe(probes, PROBE_LEDGER, xstrdup("ledger"), sql_ledger);
@@ -50,12 +51,12 @@ void probes_done(struct probes *probes)
     *probes = (struct probes){0};
 }
 
-void probes_forget_prepared(struct probes *probes)
+void probes_forget_session(struct probes *probes)
 {
     for (size_t i = 0; i < probes->n; i++) {
         probes->items[i].prepared = (struct pg_prepared){0};
-        probes->items[i].next_us = 0;
-        probes->items[i].failures = 0;
+        if (probes->items[i].failures == 0)
+            probes->items[i].next_us = 0;
     }
 }
 
@@ -108,19 +109,47 @@ void probe_add_row(struct probe *probe, const char *row)
     probe->rows[probe->n_rows++] = row;
 }
 
-void probes_note(struct probes *probes, size_t index, const struct error *err, int64_t now_us)
+static void set_status(struct section *status, const struct error *err)
 {
-    struct probe *probe = &probes->items[index];
-    struct section *status = &probes->status[index];
     bool same = err && status->message && strcmp(status->message, err->message) == 0;
     status->known = true;
     status->up = !err;
-    probe->failures = err ? probe->failures + 1 : 0;
-    if (err && probe->failures >= FAILURES_TOLERATED)
-        probe->next_us = now_us + failing_pause_us;
     if (same)
         return;
     free((char *)status->message);
     status->message = err ? xstrdup(err->message) : NULL;
     (void)snprintf(status->sqlstate, sizeof status->sqlstate, "%s", err ? err->sqlstate : "");
+}
+
+/* query_canceled, lock_not_available, or the end of the poll while others were waited for. */
+static int64_t blocked_us(const struct error *err)
+{
+    if (strcmp(err->sqlstate, "57014") == 0)
+        return SECTION_STATEMENT_TIMEOUT_US;
+    bool waited = strcmp(err->sqlstate, "55P03") == 0 || err->kind == ERROR_TIMEOUT;
+    return waited ? SECTION_LOCK_TIMEOUT_US : 0;
+}
+
+/* The two without which there is no picture are asked at every poll. */
+static bool may_pause(const struct probe *probe)
+{
+    return probe->kind != PROBE_SERVER && probe->kind != PROBE_LOCKS;
+}
+
+void probes_note(struct probes *probes, size_t index, const struct error *err, int64_t now_us)
+{
+    struct probe *probe = &probes->items[index];
+    set_status(&probes->status[index], err);
+    probe->failures = err ? probe->failures + 1 : 0;
+    probe->blocked_us = err ? blocked_us(err) : 0;
+    if (probe->failures >= FAILURES_TOLERATED && may_pause(probe))
+        probe->next_us = now_us + failing_pause_us;
+}
+
+void probes_note_lost(struct probes *probes, const struct error *err)
+{
+    for (size_t i = 0; i < probes->n; i++) {
+        if (!may_pause(&probes->items[i]) || probes->status[i].known)
+            set_status(&probes->status[i], err);
+    }
 }

@@ -10,10 +10,15 @@
 #include "observe/snapshot.h"
 #include "pg/batch.h"
 
+/* How long a section may wait for a lock, and take. */
+#define SECTION_LOCK_TIMEOUT_US (SECOND_US / 5)
+#define SECTION_STATEMENT_TIMEOUT_US SECOND_US
+
 enum probe_kind {
     PROBE_SERVER,
     PROBE_LOCKS,
     PROBE_IDENTITY,
+    PROBE_CONTROL,
     PROBE_ROLES,
     PROBE_LEDGER_VERSION,
     PROBE_LEDGER,
@@ -31,9 +36,10 @@ struct probe {
     const char **rows; /* PROBE_LEASE: keys that duties name; owned, the strings are not */
     size_t n_rows;
     struct pg_prepared prepared;
-    int64_t next_us; /* CLOCK_MONOTONIC: not before */
-    int failures;    /* running */
-    bool planned;
+    int64_t next_us;    /* CLOCK_MONOTONIC: not before */
+    int failures;       /* running */
+    int64_t blocked_us; /* what its last failure cost in waiting */
+    bool due, planned;
     size_t position; /* in the plan */
 };
 
@@ -43,12 +49,12 @@ struct probes {
     size_t n;
 };
 
-/* The six that every server has. */
+/* The seven that every server has. */
 void probes_init(struct probes *probes);
 void probes_done(struct probes *probes);
 
-/* A new session: nothing is prepared in it. */
-void probes_forget_prepared(struct probes *probes);
+/* A new session: nothing is prepared in it, and what is read now and then is due. */
+void probes_forget_session(struct probes *probes);
 
 /* The lease probe with that query, added if there is none. */
 struct probe *probes_lease(struct probes *probes, const char *table, const char *query);
@@ -61,3 +67,6 @@ void probe_add_row(struct probe *probe, const char *row);
 /* Notes how a section went: err is NULL when it went well. A section that keeps failing is asked
  * less often. */
 void probes_note(struct probes *probes, size_t index, const struct error *err, int64_t now_us);
+
+/* None could be asked, for the reason in err: no section's own failure. */
+void probes_note_lost(struct probes *probes, const struct error *err);

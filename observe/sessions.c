@@ -97,8 +97,8 @@ static size_t one_per_session(const struct lock_row **rows, size_t n)
     return kept;
 }
 
-static void index_rows(const struct lock_row *rows, size_t n, int64_t database, struct arena *arena,
-                       struct sessions *out)
+void sessions_index(const struct lock_row *rows, size_t n, int64_t database, struct arena *arena,
+                    struct sessions *out)
 {
     *out = (struct sessions){
         .locks = arena_array(arena, n, sizeof *out->locks),
@@ -112,8 +112,10 @@ static void index_rows(const struct lock_row *rows, size_t n, int64_t database, 
             out->locks[out->n_locks++] = row;
         else if (row->objsubid >= 0 && row->granted)
             out->foreign++;
-        if (row->pid > 0)
+        if (row->pid > 0) {
             out->pids[out->n_pids++] = row;
+            out->hidden = out->hidden || row->backend_start_us == TIME_UNKNOWN;
+        }
         if (row->pid > 0 && row->session_database == database)
             out->names[out->n_names++] = row;
     }
@@ -131,7 +133,7 @@ bool sessions_decode(const struct pg_answer *answer, int64_t database, struct ar
     size_t n = 0;
     if (!pg_answer_decode(answer, lock_columns, sizeof(struct lock_row), arena, &rows, &n, err))
         return false;
-    index_rows(rows, n, database, arena, ret);
+    sessions_index(rows, n, database, arena, ret);
     return true;
 }
 

@@ -38,12 +38,17 @@ struct sessions {
     size_t n_names;
     const struct lock_row **pids; /* one a session, by pid */
     size_t n_pids;
+    bool hidden;     /* some session's start may not be seen */
     int32_t foreign; /* granted locks of other databases, or of an extension's objsubid */
 };
 
 /* Rows of sessions_decode stay in the arena. `database` is the oid of ours. */
 bool sessions_decode(const struct pg_answer *answer, int64_t database, struct arena *arena,
                      struct sessions *ret, struct error *err) MUSTCHECK;
+
+/* The same from rows at hand, which must outlive it. */
+void sessions_index(const struct lock_row *rows, size_t n, int64_t database, struct arena *arena,
+                    struct sessions *out);
 
 /* The rows of one key: *ret_n of them from the returned pointer on. */
 const struct lock_row *const *sessions_of_key(const struct sessions *sessions, struct lock_key key,

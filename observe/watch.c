@@ -28,6 +28,7 @@ struct watch {
     struct pace pace;
     int64_t due_us;     /* down: the next attempt; idle: the next poll; else the deadline */
     int64_t attempt_us; /* when the poll under way was due: connecting counts as part of it */
+    int64_t connect_us; /* when the last session was begun */
     int64_t sent_real_us;
     int failures;
     bool failing;      /* the last attempt was not good */
@@ -217,7 +218,7 @@ static void fail(struct watch *watch, const struct error *err)
     count_failure(watch, now);
     count_poll(watch, now);
     collector_failed(watch->collector, err);
-    watch->due_us = now + pace_reconnect_us(watch->failures, random);
+    watch->due_us = now + pace_reconnect_us(watch->failures, now - watch->connect_us, random);
     watch->attempt_us = watch->due_us;
     log_failure(watch, err);
     publish(watch);
@@ -233,6 +234,7 @@ static void start_connecting(struct watch *watch)
         .password_file = watch->server->password_file,
         .first_host = watch->first_host,
     };
+    watch->connect_us = clock_monotonic_us();
     watch->conn = pg_conn_start(&options, &err);
     if (!watch->conn) {
         fail(watch, &err);
@@ -288,31 +290,56 @@ static void schedule_next(struct watch *watch, int64_t now)
     watch->attempt_us = watch->due_us;
 }
 
+/* Makes the picture of what the batch has; false if it has not enough. */
+static bool take_picture(struct watch *watch, int64_t now, struct error *err)
+{
+    int64_t ended_real_us = clock_realtime_us();
+    struct snapshot *snapshot = collector_take(watch->collector, watch->batch, watch->snapshot,
+                                               watch->sent_real_us, ended_real_us, err);
+    pg_batch_free(STEAL(watch->batch));
+    watch->failing = !snapshot;
+    if (!snapshot)
+        return false;
+    history_advance(watch->snapshot, snapshot);
+    snapshot_unref(watch->snapshot);
+    watch->snapshot = snapshot;
+    watch->success_us = now;
+    watch->stats.last_success_us = ended_real_us;
+    watch->failures = 0;
+    pace_note_cost(&watch->pace, collector_cost_us(watch->collector));
+    log_success(watch);
+    return true;
+}
+
 static void finish_poll(struct watch *watch)
 {
     struct error err = {0};
-    int64_t ended_real_us = clock_realtime_us();
-    struct snapshot *snapshot = collector_take(watch->collector, watch->batch, watch->snapshot,
-                                               watch->sent_real_us, ended_real_us, &err);
-    pg_batch_free(STEAL(watch->batch));
     int64_t now = clock_monotonic_us();
-    count_poll(watch, now);
     watch->state = WATCH_IDLE;
-    watch->failing = !snapshot;
-    if (snapshot) {
-        history_advance(watch->snapshot, snapshot);
-        snapshot_unref(watch->snapshot);
-        watch->snapshot = snapshot;
-        watch->success_us = now;
-        watch->stats.last_success_us = ended_real_us;
-        watch->failures = 0;
-        pace_note_cost(&watch->pace, collector_cost_us(watch->collector));
-        log_success(watch);
-    } else {
+    if (!take_picture(watch, now, &err))
         log_failure(watch, &err);
-    }
+    count_poll(watch, now);
     log_sections(watch);
     schedule_next(watch, now);
+    publish(watch);
+}
+
+/* The deadline is there. What was answered makes a picture all the same, if it is enough for one:
+ * then only the sections that held the poll up have failed. */
+static void break_off_poll(struct watch *watch, struct error *err)
+{
+    int64_t now = clock_monotonic_us();
+    pg_batch_give_up(watch->batch, err);
+    if (!take_picture(watch, now, err)) {
+        fail(watch, err);
+        return;
+    }
+    pg_conn_abandon(STEAL(watch->conn));
+    watch->greeted = false;
+    watch->state = WATCH_DOWN;
+    count_poll(watch, now);
+    log_sections(watch);
+    watch->due_us = watch->attempt_us = now;
     publish(watch);
 }
 
@@ -365,7 +392,8 @@ static void run_out(struct watch *watch)
         break;
     case WATCH_POLLING:
         set_timeout(&err, "poll", pace_poll_deadline_us(&watch->pace));
-        break;
+        break_off_poll(watch, &err);
+        return;
     }
     fail(watch, &err);
 }

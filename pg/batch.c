@@ -212,6 +212,20 @@ enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err)
     return PG_FAILED;
 }
 
+void pg_batch_give_up(struct pg_batch *batch, const struct error *err)
+{
+    bool answered = batch->step > STEP_CLOCK; /* all but the end of its transaction */
+    for (size_t i = batch->current; i < batch->n; i++) {
+        struct pg_outcome *outcome = &batch->entries[i].outcome;
+        if ((i > batch->current || !answered) && outcome->error.kind == ERROR_NONE)
+            outcome->error = *err;
+        if (i == batch->current && outcome->error.kind == ERROR_TIMEOUT)
+            (void)snprintf(outcome->error.sqlstate, sizeof outcome->error.sqlstate, "57014");
+        close_entry(&batch->entries[i]);
+    }
+    batch->current = batch->n;
+}
+
 const struct pg_outcome *pg_batch_outcome(const struct pg_batch *batch, size_t section)
 {
     return &batch->entries[section].outcome;
