@@ -2,6 +2,7 @@
 /* The arena over obstack(3). */
 #include "base/arena.h"
 
+#include <limits.h>
 #include <obstack.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -35,6 +36,8 @@ void arena_free(struct arena *arena)
 /* obstack(3) aligns by arithmetic on a null pointer, to which clang's sanitizer objects. */
 __attribute__((no_sanitize("pointer-overflow"))) void *arena_alloc(struct arena *arena, size_t size)
 {
+    if (size > INT_MAX / 2)
+        abort(); /* obstack(3) counts in int */
     void *p = obstack_alloc(&arena->stack, size ? size : 1);
     return memset(p, 0, size);
 }

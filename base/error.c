@@ -37,11 +37,12 @@ bool error_set(struct error *err, enum error_kind kind, const char *format, ...)
 {
     if (!err)
         return false;
-    *err = (struct error){.kind = kind};
+    struct error set = {.kind = kind}; /* the arguments may be parts of *err */
     va_list args;
     va_start(args, format);
-    format_into(err->message, sizeof err->message, format, args);
+    format_into(set.message, sizeof set.message, format, args);
     va_end(args);
+    *err = set;
     return false;
 }
 
@@ -49,16 +50,13 @@ bool error_set_errno(struct error *err, int errnum, const char *format, ...)
 {
     if (!err)
         return false;
-    *err = (struct error){.kind = ERROR_SYSTEM};
+    char what[sizeof err->message];
     va_list args;
     va_start(args, format);
-    format_into(err->message, sizeof err->message, format, args);
+    format_into(what, sizeof what, format, args);
     va_end(args);
     char buffer[128];
-    const char *why = strerror_r(errnum, buffer, sizeof buffer);
-    size_t used = strlen(err->message);
-    (void)snprintf(err->message + used, sizeof err->message - used, ": %s", why);
-    return false;
+    return error_set(err, ERROR_SYSTEM, "%s: %s", what, strerror_r(errnum, buffer, sizeof buffer));
 }
 
 void error_hint(struct error *err, const char *format, ...)

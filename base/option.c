@@ -78,6 +78,8 @@ bool option_parse(const struct option_row *table, int argc, char **argv, int *re
         const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
         if (found == ':')
             ok = error_set(err, ERROR_USAGE, "could not read %s: it takes a value", word);
+        else if (found == '?' && optopt)
+            ok = error_set(err, ERROR_USAGE, "could not read -%c: no such option", optopt);
         else if (found == '?')
             ok = error_set(err, ERROR_USAGE, "could not read %s: no such option", word);
         else

@@ -175,10 +175,11 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
             snapshot->unregistered_locks++;
         last = key;
         const struct watched_lock *before = find_watched(previous, key, row->pid);
+        bool known = before && before->since_us <= snapshot->read_upper_us; /* a clock set back */
         snapshot->watched[snapshot->n_watched++] =
             (struct watched_lock){.key = key,
                                   .pid = row->pid,
-                                  .since_us = before ? before->since_us : snapshot->read_upper_us};
+                                  .since_us = known ? before->since_us : snapshot->read_upper_us};
     }
 }
 

@@ -28,8 +28,11 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* By the server's clock: one that was set says nothing of the cost. */
 void pace_note_cost(struct pace *pace, int64_t cost_us)
 {
+    if (cost_us < 0 || cost_us > pace_poll_deadline_us(pace))
+        return;
     pace->cost_us = pace->cost_us ? (3 * pace->cost_us + cost_us) / 4 : cost_us;
 }
 
@@ -37,9 +40,9 @@ static bool vacancy_to_measure(const struct snapshot *snapshot)
 {
     for (size_t i = 0; snapshot && i < snapshot->n_duties; i++) {
         const struct duty *duty = &snapshot->duties[i];
-        if (duty->read && duty->owners == 0 && duty->source != SOURCE_DISCOVERY &&
-            duty->trail.ever_owned &&
-            snapshot->read_upper_us - duty->trail.lost_upper_us < burst_for_us)
+        int64_t lost = duty->trail.lost_upper_us;
+        bool vacant = duty->read && duty->owners == 0 && duty->source != SOURCE_DISCOVERY;
+        if (vacant && lost != TIME_UNKNOWN && snapshot->read_upper_us - lost < burst_for_us)
             return true;
     }
     return false;
@@ -86,10 +89,10 @@ int64_t pace_connect_deadline_us(const struct pace *pace)
     return 2 * pace_statement_timeout_us(pace->configured_us);
 }
 
-int64_t pace_reconnect_us(int failures, uint32_t random)
+int64_t pace_reconnect_us(int failures, int64_t lived_us, uint32_t random)
 {
     if (failures <= 1)
-        return 0;
+        return at_least(reconnect_least_us - lived_us, 0);
     int64_t ceiling = reconnect_longest_us;
     if (failures < 8)
         ceiling = at_most(reconnect_least_us << (failures - 1), reconnect_longest_us);

@@ -27,6 +27,7 @@ int64_t pace_statement_timeout_us(int64_t configured_us);
 int64_t pace_poll_deadline_us(const struct pace *pace);
 int64_t pace_connect_deadline_us(const struct pace *pace);
 
-/* The pause before the attempt after that many failures in a row: none at first, then full jitter.
- * `random` is any number. */
-int64_t pace_reconnect_us(int failures, uint32_t random);
+/* The pause before the attempt after that many failures in a row, the last of a session that was
+ * begun so long ago: none at first, then full jitter. Sessions that end as soon as they are begun
+ * are not begun faster than that either. `random` is any number. */
+int64_t pace_reconnect_us(int failures, int64_t lived_us, uint32_t random);

@@ -236,7 +236,8 @@ bool pg_answer_decode(const struct pg_answer *answer, const struct pg_column *co
     return true;
 }
 
-/* Copies one identifier at *text quoted to out; *text is moved past it. */
+/* Copies one identifier at *text quoted to out, in lower case where SQL reads it so; *text is moved
+ * past it. */
 static bool quote_identifier(const char **text, FILE *out)
 {
     const char *s = *text;
@@ -256,8 +257,8 @@ static bool quote_identifier(const char **text, FILE *out)
         size_t size = strcspn(s, ".\" \t\n");
         if (size == 0)
             return false;
-        (void)fwrite(s, 1, size, out);
-        s += size;
+        for (const char *end = s + size; s < end; s++)
+            (void)putc(*s >= 'A' && *s <= 'Z' ? *s - 'A' + 'a' : *s, out);
     }
     (void)putc('"', out);
     *text = s;

@@ -117,6 +117,9 @@ bool lock_key_derive(const char *environment, const char *duty, int version,
             err, ERROR_USAGE,
             "could not derive a key: \"%s\" is not namespace/name of [a-z0-9._-], at most %d bytes",
             duty, DUTY_NAME_MAX);
+    if (!*environment)
+        return error_set(err, ERROR_USAGE,
+                         "could not derive a key of \"%s\": the environment is empty", duty);
     char text[1024];
     int size = snprintf(text, sizeof text, "pgleader:1:%s:%s", environment, duty);
     if (size < 0 || (size_t)size >= sizeof text)

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 enum { LOCK_OBJSUBID_INT8 = 1, LOCK_OBJSUBID_PAIR = 2 };
-enum { LOCK_KEY_TEXT_SIZE = 48 };
+enum { LOCK_KEY_TEXT_SIZE = 64 };
 
 /* The first half of the pairs that the ledger's own functions lock for a moment; never a duty. */
 enum { LOCK_LEDGER_CLASSID = 1885826148 };
