@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* ctest: tsan */
+/* ctest: serial tsan quick */
 /* Basic credentials, and who is let in, waits or is turned away. */
 #include <pthread.h>
 #include <setjmp.h>
