@@ -91,7 +91,7 @@ DUTY(waiters, of_lock(s, value_count(d->waiters)))
 DUTY(oldest_wait, of_lock(s, value_span(d->oldest_wait_us)))
 DUTY(vacant_since, value_if(readable(s) && d->owners == 0 && d->trail.ever_owned,
                             value_time(d->trail.lost_upper_us)))
-DUTY(lease_remaining, of_lease(s, value_between(s->snapshot->read_upper_us, d->lease_expires_us)))
+DUTY(lease_remaining, of_lease(s, value_between(d->read_upper_us, d->lease_expires_us)))
 DUTY(lease_duration, of_lease(s, value_span(d->lease_duration_us)))
 DUTY(lease_expires, of_lease(s, value_time(d->lease_expires_us)))
 DUTY(run_active, value_if(d->in_ledger || d->run.present,

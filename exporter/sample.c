@@ -24,8 +24,16 @@ struct value value_count(int64_t value)
     return value_if(value >= 0, value_integer(value));
 }
 
+/* PostgreSQL's infinity and -infinity, as pg/batch.h reads them. */
+static bool is_endless(int64_t us)
+{
+    return us == INT64_MAX || us == INT64_MIN + 1;
+}
+
 struct value value_time(int64_t us)
 {
+    if (is_endless(us))
+        return value_real(us > 0 ? INFINITY : -INFINITY);
     return value_if(us != TIME_UNKNOWN, (struct value){.kind = VALUE_SECONDS, .integer = us});
 }
 
@@ -47,6 +55,8 @@ struct value value_if(bool known, struct value value)
 struct value value_between(int64_t earlier_us, int64_t later_us)
 {
     int64_t difference = 0;
+    if (earlier_us != TIME_UNKNOWN && is_endless(later_us))
+        return value_time(later_us);
     if (earlier_us == TIME_UNKNOWN || later_us == TIME_UNKNOWN ||
         __builtin_sub_overflow(later_us, earlier_us, &difference))
         return (struct value){.kind = VALUE_ABSENT};

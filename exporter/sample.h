@@ -39,12 +39,12 @@ struct value {
 struct value value_integer(int64_t value);
 struct value value_flag(bool value);
 struct value value_count(int64_t value); /* absent below 0 */
-struct value value_time(int64_t us);     /* absent for TIME_UNKNOWN */
+struct value value_time(int64_t us);     /* absent for TIME_UNKNOWN; infinity is infinite */
 struct value value_span(int64_t us);     /* a duration; absent below 0 */
 struct value value_real(double value);   /* absent for NAN */
 struct value value_if(bool known, struct value value);
 
-/* later - earlier; absent where one is not known. */
+/* later - earlier; absent where one is not known, infinite where later is. */
 struct value value_between(int64_t earlier_us, int64_t later_us);
 
 /* What a row is asked about; fields that its scope does not have are NULL. */

@@ -100,9 +100,11 @@ static void want_tables(struct collector *collector, const struct config_duty *d
         const char *query =
             duty->mechanism == MECHANISM_LEASE ? lease_query(&duty->lease, arena, NULL) : NULL;
         if (query) {
-            struct probe *probe = probes_lease(&collector->probes, duty->lease.table, query);
+            const char *table = table_canonical(duty->lease.table, arena);
+            struct probe *probe = probes_lease(&collector->probes, table, query);
             probe->wanted = true;
-            probe_add_row(probe, arena_strdup(arena, duty->lease.row)); /* may outlive the registry */
+            probe_add_row(probe,
+                          arena_strdup(arena, duty->lease.row)); /* may outlive the registry */
         }
         query = duty->progress.table ? progress_query(&duty->progress, arena, NULL) : NULL;
         if (query)

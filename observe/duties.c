@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "observe/table_rows.h"
 
 /* A released lock that was discovered stays as vacant for this long. */
 static const int64_t discovery_keep_us = 15 * MINUTE_US;
@@ -58,7 +59,8 @@ static const char *key_text_of(const struct config_duty *definition, struct aren
 {
     char text[LOCK_KEY_TEXT_SIZE];
     if (definition->mechanism == MECHANISM_LEASE)
-        return arena_printf(arena, "%s:%s", definition->lease.table, definition->lease.row);
+        return arena_printf(arena, "%s:%s", table_canonical(definition->lease.table, arena),
+                            definition->lease.row);
     lock_key_format(definition->key, text);
     return arena_strdup(arena, text);
 }

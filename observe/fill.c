@@ -104,22 +104,27 @@ static const char **sorted_rows(const struct probe *probe, struct arena *scratch
     return rows;
 }
 
+/* The row that decides the duty, if it stands in that table; else NULL. */
+static const char *row_in(const struct duty *duty, const char *table)
+{
+    size_t size = strlen(table);
+    bool there = duty->mechanism == MECHANISM_LEASE && strncmp(duty->key_text, table, size) == 0 &&
+                 duty->key_text[size] == ':';
+    return there ? duty->key_text + size + 1 : NULL;
+}
+
 bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
                  const struct pg_outcome *outcome, struct arena *scratch, struct error *err)
 {
     struct lease_rows rows;
     const char **asked = sorted_rows(probe, scratch);
-    const char *table = probe->subject;
-    size_t prefix = strlen(table);
     if (!lease_decode(outcome->rows, scratch, &rows, err))
         return false;
     for (size_t i = 0; i < snapshot->n_duties && !snapshot->facts.in_recovery; i++) {
         struct duty *duty = &snapshot->duties[i];
-        if (duty->mechanism != MECHANISM_LEASE || strncmp(duty->key_text, table, prefix) != 0 ||
-            duty->key_text[prefix] != ':')
-            continue;
-        const char *row = duty->key_text + prefix + 1;
-        if (probe->n_rows == 0 || !bsearch(&row, asked, probe->n_rows, sizeof *asked, compare_text))
+        const char *row = row_in(duty, probe->subject);
+        if (!row || probe->n_rows == 0 ||
+            !bsearch(&row, asked, probe->n_rows, sizeof *asked, compare_text))
             continue;
         lease_fill(&rows, row, outcome->clock_before_us, duty, snapshot->arena);
         duty->read_lower_us = outcome->clock_before_us;
@@ -128,16 +133,13 @@ bool fill_leases(struct snapshot *snapshot, const struct probe *probe,
     return true;
 }
 
-static bool is_defined_by(const struct duty *duty, const struct config_duty *definition)
+static bool is_defined_by(const struct duty *duty, const struct config_duty *definition,
+                          struct arena *arena)
 {
-    if (duty->mechanism != definition->mechanism)
-        return false;
-    if (duty->mechanism == MECHANISM_LOCK)
-        return lock_key_equal(duty->key, definition->key);
-    size_t table = strlen(definition->lease.table);
-    return strncmp(duty->key_text, definition->lease.table, table) == 0 &&
-           duty->key_text[table] == ':' &&
-           strcmp(duty->key_text + table + 1, definition->lease.row) == 0;
+    if (definition->mechanism == MECHANISM_LOCK)
+        return duty->mechanism == MECHANISM_LOCK && lock_key_equal(duty->key, definition->key);
+    const char *row = row_in(duty, table_canonical(definition->lease.table, arena));
+    return row && strcmp(row, definition->lease.row) == 0;
 }
 
 /* The duty whose progress that is: by its name, or, where the registry calls the same lock or lease
@@ -150,7 +152,7 @@ static struct duty *duty_of_progress(struct snapshot *snapshot, const char *name
         if (strcmp(server->duties[i].name, name) != 0)
             continue;
         for (size_t j = 0; !found && j < snapshot->n_duties; j++) {
-            if (is_defined_by(&snapshot->duties[j], &server->duties[i]))
+            if (is_defined_by(&snapshot->duties[j], &server->duties[i], snapshot->arena))
                 found = &snapshot->duties[j];
         }
     }

@@ -37,9 +37,46 @@ static const char *quoted(struct arena *arena, const char *what, const char *nam
     return NULL;
 }
 
+/* What follows the first identifier of a quoted name. */
+static const char *skip_quoted(const char *text)
+{
+    for (text++; *text && (*text != '"' || text[1] == '"'); text++)
+        text += *text == '"';
+    return *text ? text + 1 : text;
+}
+
+/* A table without a schema is one of public: no search path is in force. */
+static const char *quoted_table(struct arena *arena, const char *what, const char *name,
+                                struct error *err)
+{
+    const char *result = quoted(arena, what, name, err);
+    bool qualified = result && *skip_quoted(result);
+    return result && !qualified ? arena_printf(arena, "public.%s", result) : result;
+}
+
+/* One identifier without its quotes, where it means the same without them. */
+static const char *unquoted(const char *name, size_t size, struct arena *arena)
+{
+    static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyz_";
+    bool needless = strspn(name + 1, plain) == size - 2 && strspn(name + 1, "0123456789") == 0;
+    return needless ? arena_strndup(arena, name + 1, size - 2) : arena_strndup(arena, name, size);
+}
+
+const char *table_canonical(const char *name, struct arena *arena)
+{
+    const char *quoted_name = NULL;
+    if (!pg_quote_name(arena, name, &quoted_name))
+        return name;
+    const char *rest = skip_quoted(quoted_name);
+    const char *first = unquoted(quoted_name, (size_t)(rest - quoted_name), arena);
+    if (!*rest)
+        return arena_printf(arena, "public.%s", first);
+    return arena_printf(arena, "%s.%s", first, unquoted(rest + 1, strlen(rest + 1), arena));
+}
+
 const char *lease_query(const struct config_lease *lease, struct arena *arena, struct error *err)
 {
-    const char *table = quoted(arena, "the lease table", lease->table, err);
+    const char *table = quoted_table(arena, "the lease table", lease->table, err);
     const char *key =
         table ? quoted(arena, "the lease's key column", lease->key_column, err) : NULL;
     const char *holder =
@@ -61,10 +98,20 @@ const char *lease_query(const struct config_lease *lease, struct arena *arena, s
         key, holder, expires, acquired, generation, table, key);
 }
 
+static int compare_optional(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+/* By key, then by acquisition: of several owners the first is the same in every poll, wherever
+ * their rows stand. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct lease_row *x = a, *y = b;
-    return strcmp(x->row, y->row);
+    int order = strcmp(x->row, y->row);
+    if (order == 0)
+        order = (x->acquired_us > y->acquired_us) - (x->acquired_us < y->acquired_us);
+    return order ? order : compare_optional(x->holder, y->holder);
 }
 
 bool lease_decode(const struct pg_answer *answer, struct arena *arena, struct lease_rows *ret,
@@ -118,7 +165,7 @@ void lease_fill(const struct lease_rows *rows, const char *row, int64_t clock_us
 const char *progress_query(const struct config_progress *progress, struct arena *arena,
                            struct error *err)
 {
-    const char *table = quoted(arena, "the progress table", progress->table, err);
+    const char *table = quoted_table(arena, "the progress table", progress->table, err);
     const char *column = table ? quoted(arena, "the progress column", progress->column, err) : NULL;
     if (!column)
         return NULL;

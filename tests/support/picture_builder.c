@@ -33,6 +33,8 @@ struct snapshot *build_snapshot(size_t n_duties)
     snapshot->duties = arena_array(snapshot->arena, n_duties, sizeof *snapshot->duties);
     for (size_t i = 0; i < n_duties; i++) {
         duty_init(&snapshot->duties[i]);
+        snapshot->duties[i].read_lower_us = snapshot->read_lower_us;
+        snapshot->duties[i].read_upper_us = snapshot->read_upper_us;
         snapshot->duties[i].name = "";
         snapshot->duties[i].key_text = "";
     }

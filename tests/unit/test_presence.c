@@ -70,7 +70,6 @@ static void endless(struct snapshot *snapshot, struct duty *duty)
 {
     (void)snapshot;
     duty->lease_expires_us = INT64_MAX;
-    snapshot->read_upper_us = -1;
 }
 
 static void unbegun(struct snapshot *snapshot, struct duty *duty)
@@ -132,8 +131,8 @@ static const struct row {
     {expired, "lease_remaining_seconds", "-2.5"},
     {expired, "waiters", NULL},
     {expired, "shared_owners", NULL},
-    {endless, "lease_remaining_seconds", NULL},
-    {endless, "lease_expires_timestamp_seconds", "9223372036854.775807"},
+    {endless, "lease_remaining_seconds", "+Inf"},
+    {endless, "lease_expires_timestamp_seconds", "+Inf"},
     {unbegun, "term_begun", "0"},
     {unbegun, "run_active", "0"},
     {unbegun, "run_cursor", NULL},
