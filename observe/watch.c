@@ -175,6 +175,13 @@ static void log_success(struct watch *watch)
         hooks->event(hooks->context, watch->server->name, &snapshot->events[i]);
 }
 
+static uint32_t random_number(void)
+{
+    uint32_t random = 0;
+    (void)!getrandom(&random, sizeof random, 0);
+    return random;
+}
+
 static void count_poll(struct watch *watch, int64_t now)
 {
     struct poll_stats *stats = &watch->stats;
@@ -205,8 +212,6 @@ static void count_failure(struct watch *watch, int64_t now)
 static void fail(struct watch *watch, const struct error *err)
 {
     int64_t now = clock_monotonic_us();
-    uint32_t random = 0;
-    (void)!getrandom(&random, sizeof random, 0);
     pg_batch_free(STEAL(watch->batch));
     if (err->kind == ERROR_TIMEOUT && watch->state == WATCH_POLLING)
         pg_conn_abandon(STEAL(watch->conn));
@@ -280,10 +285,16 @@ static void go_on_connecting(struct watch *watch)
     start_poll(watch);
 }
 
+/* The second poll comes at a moment of its own within the interval: servers that began together
+ * (or databases of one machine) are not to be asked all at once ever after. */
 static void schedule_next(struct watch *watch, int64_t now)
 {
     int64_t interval = pace_interval_us(&watch->pace, watch->snapshot);
     watch->stats.interval_us = interval;
+    if (!watch->phased && watch->snapshot) {
+        watch->phased = true;
+        watch->attempt_us = now - random_number() % interval;
+    }
     watch->due_us = watch->attempt_us + interval;
     if (watch->due_us < now)
         watch->due_us = now + interval; /* fell behind: no burst to catch up */

@@ -51,11 +51,14 @@ static const char *option_value(const PQconninfoOption *given, const char *keywo
 char *conninfo_describe(const char *conninfo)
 {
     CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    CLEANUP(options_freep) PQconninfoOption *defaults = PQconndefaults();
     const char *service = option_value(options, "service");
     const char *host = option_value(options, "host");
     const char *address = option_value(options, "hostaddr");
     const char *database = option_value(options, "dbname");
     const char *user = option_value(options, "user");
+    if (!user)
+        user = option_value(defaults, "user"); /* of the operating system */
     if (service && !host && !address)
         return xasprintf("service/%s", service);
     if (!host)
