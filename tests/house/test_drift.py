@@ -35,7 +35,7 @@ def documents():
 def test_readme_has_the_metrics():
     """The README's table is what --list-metrics prints; scripts/update-readme writes it."""
     done = run(ROOT / "scripts/update-readme", "--check", EXPORTER)
-    assert done.returncode == 0, f"run scripts/update-readme {short(EXPORTER)}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"run scripts/update-readme {EXPORTER}\n{done.stdout}{done.stderr}"
 
 
 def test_written_names_exist():

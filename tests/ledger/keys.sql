@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- Keys: derivation's refusals, and how pg_locks shows what a session holds.
 BEGIN;
 SELECT no_plan();

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- The registry in one session: what is kept, what is refused, how a key changes.
 BEGIN;
 SELECT no_plan();

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- What is installed: tables, functions with the signatures that workers call, and how they run.
 BEGIN;
 SELECT no_plan();

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- Terms, fences and runs in one session that leads; rows are of one duty, jobs/t, with the key 31.
 BEGIN;
 SELECT no_plan();
