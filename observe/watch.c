@@ -31,6 +31,7 @@ struct watch {
     int64_t connect_us; /* when the last session was begun */
     int64_t sent_real_us;
     int failures;
+    bool phased;       /* its polls have their own moment within the interval */
     bool failing;      /* the last attempt was not good */
     size_t first_host; /* moves on when a host gives no answer: libpq would begin with it again */
     struct snapshot *snapshot; /* the last good one */
@@ -223,7 +224,8 @@ static void fail(struct watch *watch, const struct error *err)
     count_failure(watch, now);
     count_poll(watch, now);
     collector_failed(watch->collector, err);
-    watch->due_us = now + pace_reconnect_us(watch->failures, now - watch->connect_us, random);
+    watch->due_us =
+        now + pace_reconnect_us(watch->failures, now - watch->connect_us, random_number());
     watch->attempt_us = watch->due_us;
     log_failure(watch, err);
     publish(watch);
