@@ -4,7 +4,7 @@
 -- pg_database is locked).
 -- For PostgreSQL 14 and later.
 -- $1 int4[]: pids of sessions that are wanted although they hold no lock and have no name
--- Columns: see struct lock_row in observe/collect_locks.c. Lock columns are NULL for a session without a lock,
+-- Columns: see struct lock_row in observe/sessions.h. Lock columns are NULL for a session without a lock,
 --          session columns for the lock of a prepared transaction.
 SELECT l.classid, l.objid, l.objsubid, l.database AS lock_database,
        l.mode = 'ExclusiveLock' AS exclusive, l.granted, l.waitstart AS waitstart,
@@ -13,4 +13,6 @@ SELECT l.classid, l.objid, l.objsubid, l.database AS lock_database,
        CASE WHEN l.locktype IS NOT NULL THEN pg_catalog.age(s.backend_xmin) END AS xmin_age
 FROM (SELECT * FROM pg_catalog.pg_locks WHERE locktype = 'advisory') AS l
 FULL JOIN pg_catalog.pg_stat_get_activity(NULL) AS s ON s.pid = l.pid
-WHERE l.locktype IS NOT NULL OR s.application_name <> '' OR s.pid = ANY ($1::int4[])
+WHERE l.locktype IS NOT NULL OR s.pid = ANY ($1::int4[])
+    -- a parallel worker has its leader's name, and is no candidate
+    OR (s.application_name <> '' AND coalesce(s.backend_type, 'client backend') = 'client backend')

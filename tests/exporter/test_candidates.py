@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.exporter import Exporter
-from tests.support.scene import config, holding, lease_duty, lock_duty, server, take_lease, waiting, SEED_LEASE
+from tests.support.scene import config, end_session, holding, lease_duty, lock_duty, pid_of, server, take_lease, waiting, SEED_LEASE
+from tests.support.wait import hold_for, wait_until
 
 KEY = 70
 PLAIN, PATTERN = "jobs/plain", "jobs/pattern"
@@ -99,3 +100,15 @@ def test_the_same_name_from_two_addresses_is_two_instances(cluster, exporter):
     with closing(cluster.connect(application_name="worker-1")), \
             closing(cluster.connect(application_name="worker-1", host=str(cluster.base))):
         exporter.wait_for(lambda s: s.one("candidates", duty=PATTERN) == 2, "two instances of one name")
+
+
+def test_a_parallel_worker_is_no_candidate(cluster, exporter):
+    """It has its leader's name, and no address."""
+    with closing(cluster.connect(application_name="worker-1")) as conn:
+        conn.execute("set force_parallel_mode = on")
+        conn.pgconn.send_query(b"select pg_sleep(60)")
+        wait_until(lambda: cluster.sql("select 1 from pg_stat_activity where backend_type = 'parallel worker' and application_name = 'worker-1'"),
+                   "a parallel worker runs")
+        exporter.wait_for(lambda s: s.one("candidates", duty=PATTERN) == 1, "its leader is a candidate")
+        hold_for(lambda: exporter.scrape().one("candidates", duty=PATTERN) == 1, "one candidate", 0.5)
+        end_session(cluster, pid_of(conn))
