@@ -29,11 +29,18 @@ static int64_t at_most(int64_t a, int64_t b)
 }
 
 /* By the server's clock: one that was set says nothing of the cost. */
+/* What is asked for, or what the cost allowed at the last poll. */
+static int64_t stretched_us(const struct pace *pace)
+{
+    return at_least(pace->configured_us, pace->stretched_us);
+}
+
 void pace_note_cost(struct pace *pace, int64_t cost_us)
 {
-    if (cost_us < 0 || cost_us > pace_poll_deadline_us(pace))
-        return;
-    pace->cost_us = pace->cost_us ? (3 * pace->cost_us + cost_us) / 4 : cost_us;
+    int64_t most = at_most(2 * stretched_us(pace), interval_longest_us);
+    pace->cost_us = at_most(pace->last_cost_us, cost_us);
+    pace->last_cost_us = cost_us;
+    pace->stretched_us = at_most(pace->cost_us * WALL_SHARE, most);
 }
 
 static bool vacancy_to_measure(const struct snapshot *snapshot)
@@ -46,13 +53,6 @@ static bool vacancy_to_measure(const struct snapshot *snapshot)
             return true;
     }
     return false;
-}
-
-/* What the cost allows, not less than what was asked for. */
-static int64_t stretched_us(const struct pace *pace)
-{
-    int64_t affordable = at_most(pace->cost_us * WALL_SHARE, interval_longest_us);
-    return at_least(pace->configured_us, affordable);
 }
 
 int64_t pace_interval_us(const struct pace *pace, const struct snapshot *snapshot)

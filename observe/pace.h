@@ -10,7 +10,9 @@
 
 struct pace {
     int64_t configured_us; /* the interval asked for */
-    int64_t cost_us;       /* what a poll costs the server, smoothed */
+    int64_t last_cost_us;  /* of the last good poll on the server; 0: there was none */
+    int64_t cost_us;       /* the lesser of the last two: one slow poll says nothing of the next */
+    int64_t stretched_us;  /* what cost allows; at most doubled by one poll. 0: as configured */
 };
 
 /* Takes the cost of a good poll into account. */
