@@ -12,12 +12,16 @@
 #include "pg/decode.h"
 
 /* Every limit lives as long as the transaction. The search path is emptied, so that no name but the
- * system's is found unqualified; UTC gives a meaning to timestamps without a zone. */
+ * system's is found unqualified; UTC gives a meaning to timestamps without a zone. A database in
+ * SQL_ASCII may hold any bytes, and refuses to send as UTF8 what is none: it sends them raw. */
 static const char limits_query[] =
     "SELECT pg_catalog.set_config('lock_timeout', $1, true), "
     "pg_catalog.set_config('statement_timeout', $2, true), "
     "pg_catalog.set_config('search_path', '', true), "
-    "pg_catalog.set_config('TimeZone', 'UTC', true), pg_catalog.clock_timestamp() AS clock";
+    "pg_catalog.set_config('TimeZone', 'UTC', true), "
+    "pg_catalog.set_config('client_encoding', CASE pg_catalog.current_setting('server_encoding') "
+    "WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END, true), "
+    "pg_catalog.clock_timestamp() AS clock";
 static const char clock_query[] = "SELECT pg_catalog.clock_timestamp() AS clock";
 
 /* The statements of a section, in the order of their results. */

@@ -29,7 +29,7 @@ class Samples(list):
     @classmethod
     def parse(cls, text):
         samples = cls()
-        for line in text.splitlines():
+        for line in text.split("\n"):  # splitlines() knows more line ends than the format
             found = SAMPLE.match(line)
             if found and not line.startswith("#"):
                 labels = {k: re.sub(r'\\.', lambda m: UNESCAPE[m[0]], v)
