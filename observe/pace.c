@@ -37,6 +37,8 @@ static int64_t stretched_us(const struct pace *pace)
 
 void pace_note_cost(struct pace *pace, int64_t cost_us)
 {
+    if (cost_us < 0 || cost_us > pace_poll_deadline_us(pace))
+        return; /* the server's clock was set meanwhile */
     int64_t most = at_most(2 * stretched_us(pace), interval_longest_us);
     pace->cost_us = at_most(pace->last_cost_us, cost_us);
     pace->last_cost_us = cost_us;

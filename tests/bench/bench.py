@@ -199,7 +199,8 @@ def bench_many(pg):
         servers = "".join(f"  - {{name: s{i}, conninfo: \"{pg.conninfo()}\"}}\n" for i in range(199))
         config = f"servers:\n{servers}  - {{name: frozen, conninfo: \"{dead}\"}}\n"
         with Exporter(config=config) as e:
-            e.wait_for(lambda s: sum(s.find("up")) == 199, "all but one are up", deadline=60)
+            e.wait_for(lambda s: sum(s.find("up")) == 199 and min(s.find("poll_seconds_count")) > 5,
+                       "all but one are up and have settled", deadline=90)
             first, at = e.scrape(), time.perf_counter()
             wait_until(lambda: time.perf_counter() - at > 20, "20 s have passed", deadline=30)
             last, took = e.scrape(), time.perf_counter() - at

@@ -26,6 +26,15 @@ static struct snapshot one_duty(struct duty *duty, int64_t lost_ago_us)
     return (struct snapshot){.duties = duty, .n_duties = 1, .read_upper_us = now_us};
 }
 
+/* What the pace becomes when every poll costs that much. */
+static struct pace settled(int64_t configured_us, int64_t cost_us)
+{
+    struct pace pace = {.configured_us = configured_us};
+    for (int i = 0; i < 12; i++)
+        pace_note_cost(&pace, cost_us);
+    return pace;
+}
+
 static void test_interval(void **state)
 {
     static const struct {
@@ -47,7 +56,7 @@ static void test_interval(void **state)
     };
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct pace pace = {.configured_us = rows[i].configured_us, .cost_us = rows[i].cost_us};
+        struct pace pace = settled(rows[i].configured_us, rows[i].cost_us);
         struct duty duty;
         const struct snapshot vacant = one_duty(&duty, SECOND_US);
         assert_int_equal(pace_interval_us(&pace, NULL), rows[i].calm_us);
@@ -63,7 +72,7 @@ static void test_wall_share(void **state)
 {
     (void)state;
     for (int64_t cost = 1; cost <= 300 * MS; cost += 777) {
-        struct pace pace = {.configured_us = SECOND_US, .cost_us = cost};
+        struct pace pace = settled(SECOND_US, cost);
         struct duty duty;
         const struct snapshot vacant = one_duty(&duty, 0);
         assert_true(cost * 50 <= pace_interval_us(&pace, NULL));
@@ -120,29 +129,45 @@ static void test_burst_looks_at_every_duty(void **state)
     assert_int_equal(pace_interval_us(&pace, &snapshot), 100 * MS);
 }
 
-static void test_cost_is_smoothed(void **state)
+/* One slow poll says nothing of the next: a cold cache, a burst of load. */
+static void test_one_slow_poll_is_no_cost(void **state)
 {
     struct pace pace = {.configured_us = SECOND_US};
     (void)state;
-    pace_note_cost(&pace, 8 * MS);
-    assert_int_equal(pace.cost_us, 8 * MS);
-    pace_note_cost(&pace, 16 * MS);
-    assert_int_equal(pace.cost_us, 10 * MS);
-    for (int i = 0; i < 50; i++)
-        pace_note_cost(&pace, 2 * MS);
-    assert_in_range(pace.cost_us, 2 * MS, 2 * MS + 3);
+    pace_note_cost(&pace, 900 * MS);
+    assert_int_equal(pace_interval_us(&pace, NULL), SECOND_US);
+    pace_note_cost(&pace, 2 * MS);
+    assert_int_equal(pace_interval_us(&pace, NULL), SECOND_US);
+    pace_note_cost(&pace, 900 * MS);
+    assert_int_equal(pace.cost_us, 2 * MS);
+}
+
+/* A server that has become dear is asked less often step by step, and at once again when it is not.
+ */
+static void test_stretches_step_by_step(void **state)
+{
+    static const int64_t expected[] = {1, 2, 4, 8, 15, 15};
+    struct pace pace = {.configured_us = SECOND_US};
+    (void)state;
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        pace_note_cost(&pace, SECOND_US);
+        assert_int_equal(pace_interval_us(&pace, NULL), expected[i] * SECOND_US);
+    }
+    pace_note_cost(&pace, MS);
+    assert_int_equal(pace_interval_us(&pace, NULL), SECOND_US);
 }
 
 /* The cost is by the server's clock; nothing takes longer than the poll's deadline. */
 static void test_a_clock_that_was_set_costs_nothing(void **state)
 {
-    struct pace pace = {.configured_us = SECOND_US};
+    struct pace pace = settled(SECOND_US, 8 * MS);
     (void)state;
-    pace_note_cost(&pace, 8 * MS);
     pace_note_cost(&pace, -HOUR_US);
     assert_int_equal(pace.cost_us, 8 * MS);
     pace_note_cost(&pace, HOUR_US);
+    pace_note_cost(&pace, HOUR_US);
     assert_int_equal(pace.cost_us, 8 * MS);
+    pace_note_cost(&pace, pace_poll_deadline_us(&pace));
     pace_note_cost(&pace, pace_poll_deadline_us(&pace));
     assert_true(pace.cost_us > 8 * MS);
 }
@@ -274,7 +299,8 @@ int main(void)
         cmocka_unit_test(test_wall_share),
         cmocka_unit_test(test_burst),
         cmocka_unit_test(test_burst_looks_at_every_duty),
-        cmocka_unit_test(test_cost_is_smoothed),
+        cmocka_unit_test(test_one_slow_poll_is_no_cost),
+        cmocka_unit_test(test_stretches_step_by_step),
         cmocka_unit_test(test_a_clock_that_was_set_costs_nothing),
         cmocka_unit_test(test_freshness),
         cmocka_unit_test(test_deadlines),
