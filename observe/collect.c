@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* Plans a poll's sections and turns their answers into a snapshot. */
+/* Turns the answers of a poll's sections into a snapshot. */
 #include "observe/collect.h"
 
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "observe/fill.h"
 #include "observe/identity.h"
 #include "observe/ledger_rows.h"
+#include "observe/plan.h"
 #include "observe/probe.h"
 #include "observe/roles.h"
 #include "observe/sessions.h"
@@ -19,16 +20,13 @@
 #include "sql.h"
 
 static const int64_t identity_every_us = 15 * SECOND_US;
-static const int64_t failing_budget_us = SECOND_US;
 enum { VERSION_WAITSTART = 140000 };
 
 struct collector {
     const struct config *config;
     const struct config_server *server;
     struct probes probes;
-    struct pg_section *plan;
-    size_t n_plan;
-    struct arena *plan_arena;
+    struct plan plan;
     struct arena *registry_arena; /* the ledger's definitions */
     struct config_duty *registry;
     size_t n_registry;
@@ -36,10 +34,7 @@ struct collector {
     struct identity *identity;
     struct roles *roles;
     int64_t cost_us;
-    int64_t now_us;           /* of the plan */
-    int64_t failing_share_us; /* for how long failing sections may block the next poll */
-    size_t failing_next;      /* whose turn it is among them */
-    bool hidden;              /* at the last poll there were sessions that we may not see */
+    bool hidden; /* at the last poll there were sessions that we may not see */
 };
 
 /* What one poll decoded; lives in a scratch arena. */
@@ -57,10 +52,9 @@ struct collector *collector_new(const struct config *config, const struct config
     struct collector *collector = xcalloc(1, sizeof *collector);
     collector->config = config;
     collector->server = server;
-    collector->plan_arena = arena_new();
+    plan_init(&collector->plan);
     collector->registry_arena = arena_new();
     collector->open_pids = "{}";
-    collector->failing_share_us = failing_budget_us;
     collector->identity = identity_new();
     collector->roles = roles_new();
     probes_init(&collector->probes);
@@ -73,10 +67,9 @@ void collector_free(struct collector *collector)
         return;
     probes_done(&collector->probes);
     roles_free(collector->roles);
-    arena_free(collector->plan_arena);
+    plan_done(&collector->plan);
     arena_free(collector->registry_arena);
     identity_free(collector->identity);
-    free(collector->plan);
     free(collector);
 }
 
@@ -94,7 +87,7 @@ void collector_connected(struct collector *collector, const struct pg_conn *conn
 /* The lease rows and progress tables that the definitions name. */
 static void want_tables(struct collector *collector, const struct config_duty *duties, size_t n)
 {
-    struct arena *arena = collector->plan_arena;
+    struct arena *arena = collector->plan.arena;
     for (size_t i = 0; i < n; i++) {
         const struct config_duty *duty = &duties[i];
         const char *query =
@@ -112,106 +105,19 @@ static void want_tables(struct collector *collector, const struct config_duty *d
     }
 }
 
-/* Whether there is anything to ask; a section that is not relevant any more is not shown as failed.
- */
-static bool probe_relevant(const struct collector *collector, const struct probe *probe,
-                           int64_t now_us)
-{
-    switch (probe->kind) {
-    case PROBE_SERVER:
-    case PROBE_LOCKS:
-    case PROBE_IDENTITY:
-    case PROBE_CONTROL:
-        return true;
-    case PROBE_ROLES:
-        return roles_wanted(collector->roles, now_us);
-    case PROBE_LEDGER_VERSION:
-    case PROBE_LEDGER:
-        return identity_has_ledger(collector->identity);
-    case PROBE_LEASE:
-    case PROBE_PROGRESS:
-        return probe->wanted;
-    }
-    return false;
-}
-
-static const char *probe_parameter(const struct collector *collector, const struct probe *probe)
-{
-    if (probe->kind == PROBE_LOCKS)
-        return collector->open_pids;
-    if (probe->kind == PROBE_ROLES)
-        return roles_question(collector->roles, collector->plan_arena);
-    if (probe->kind == PROBE_LEASE)
-        return text_array(probe->rows, probe->n_rows, collector->plan_arena);
-    return NULL;
-}
-
-static void plan_probe(struct collector *collector, struct probe *probe)
-{
-    const char *parameter = probe_parameter(collector, probe);
-    probe->planned = true;
-    probe->position = collector->n_plan;
-    collector->plan[collector->n_plan++] = (struct pg_section){
-        .name = probe->name,
-        .query = probe->query,
-        .n_params = parameter ? 1 : 0,
-        .params = {parameter},
-        .prepared = identity_direct(collector->identity) ? &probe->prepared : NULL,
-        .lock_timeout_us = SECTION_LOCK_TIMEOUT_US,
-        .statement_timeout_us = SECTION_STATEMENT_TIMEOUT_US,
-    };
-}
-
-static void find_due(struct collector *collector)
-{
-    struct probes *probes = &collector->probes;
-    for (size_t i = 0; i < probes->n; i++) {
-        struct probe *probe = &probes->items[i];
-        bool relevant = probe_relevant(collector, probe, collector->now_us);
-        if (!relevant)
-            probes->status[i].known = false;
-        probe->planned = false;
-        probe->due = relevant && collector->now_us >= probe->next_us;
-    }
-}
-
-/* Sections that failed stand behind the others and take turns: however many wait for one lock, the
- * poll stays within its deadline. */
-static void plan_failing(struct collector *collector)
-{
-    struct probes *probes = &collector->probes;
-    int64_t left = collector->failing_share_us;
-    size_t first = collector->failing_next;
-    for (size_t i = 0; i < probes->n; i++) {
-        size_t index = (first + i) % probes->n;
-        struct probe *probe = &probes->items[index];
-        if (!probe->due || probe->planned || probe->blocked_us > left)
-            continue;
-        plan_probe(collector, probe);
-        left -= probe->blocked_us;
-        collector->failing_next = index + 1;
-    }
-}
-
 const struct pg_section *collector_plan(struct collector *collector, int64_t now_us, size_t *ret_n)
 {
-    arena_free(collector->plan_arena);
-    collector->plan_arena = arena_new();
-    collector->now_us = now_us;
+    const struct plan_needs needs = {.probes = &collector->probes,
+                                     .identity = collector->identity,
+                                     .roles = collector->roles,
+                                     .open_pids = collector->open_pids};
+    plan_begin(&collector->plan, now_us);
     probes_clear_wanted(&collector->probes);
     want_tables(collector, collector->registry, collector->n_registry);
     want_tables(collector, collector->server->duties, collector->server->n_duties);
-    struct probes *probes = &collector->probes;
-    collector->plan = xreallocarray(collector->plan, probes->n, sizeof *collector->plan);
-    collector->n_plan = 0;
-    find_due(collector);
-    for (size_t i = 0; i < probes->n; i++) {
-        if (probes->items[i].due && (i <= PROBE_LOCKS || probes->items[i].failures == 0))
-            plan_probe(collector, &probes->items[i]);
-    }
-    plan_failing(collector);
-    *ret_n = collector->n_plan;
-    return collector->plan;
+    plan_make(&collector->plan, &needs);
+    *ret_n = collector->plan.n;
+    return collector->plan.sections;
 }
 
 static const struct pg_outcome *outcome_of(const struct reading *reading, const struct probe *probe)
@@ -227,7 +133,6 @@ static const struct pg_answer *answer_of(const struct reading *reading, size_t p
     return outcome ? outcome->rows : NULL;
 }
 
-/* The share of failing sections grows as they are read again, so that many soon are. */
 static void note_outcomes(struct reading *reading)
 {
     struct collector *collector = reading->collector;
@@ -239,21 +144,18 @@ static void note_outcomes(struct reading *reading)
             continue;
         bool ok = outcome->rows != NULL;
         recovered = recovered || (ok && collector->probes.items[i].failures > 0);
-        probes_note(&collector->probes, i, ok ? NULL : &outcome->error, collector->now_us);
+        probes_note(&collector->probes, i, ok ? NULL : &outcome->error, collector->plan.now_us);
         blocked = blocked || collector->probes.items[i].blocked_us > 0;
         if (ok)
             collector->cost_us += outcome->clock_after_us - outcome->clock_before_us;
     }
-    if (blocked)
-        collector->failing_share_us = failing_budget_us;
-    else if (recovered && collector->failing_share_us < MINUTE_US)
-        collector->failing_share_us *= 2;
+    plan_note(&collector->plan, blocked, recovered);
 }
 
 /* A section whose rows could not be understood is as failed as one that the server refused. */
 static void note_unread(struct reading *reading, size_t probe, const struct error *err)
 {
-    probes_note(&reading->collector->probes, probe, err, reading->collector->now_us);
+    probes_note(&reading->collector->probes, probe, err, reading->collector->plan.now_us);
 }
 
 /* Both sections without which there is no picture. */
@@ -297,9 +199,24 @@ static void read_rarely(struct reading *reading, size_t index,
     if (!answer)
         return;
     if (read(collector->identity, answer, &err))
-        collector->probes.items[index].next_us = collector->now_us + identity_every_us;
+        collector->probes.items[index].next_us = collector->plan.now_us + identity_every_us;
     else
         note_unread(reading, index, &err);
+}
+
+/* A server that was promoted or exchanged under the session has no picture until it is known who it
+ * is: the next poll asks. */
+static bool read_identity(struct reading *reading, struct error *err)
+{
+    const struct collector *collector = reading->collector;
+    const struct section *status = &collector->probes.status[PROBE_IDENTITY];
+    read_rarely(reading, PROBE_IDENTITY, identity_read);
+    if (identity_known(collector->identity))
+        return true;
+    if (collector->probes.items[PROBE_IDENTITY].planned && status->message)
+        return error_set(err, ERROR_QUERY, "%s", status->message);
+    return error_set(err, ERROR_QUERY,
+                     "could not tell who the server is: it was promoted or exchanged");
 }
 
 static void read_ledger_version(struct reading *reading)
@@ -313,7 +230,7 @@ static void read_ledger_version(struct reading *reading)
     if (!identity_read_ledger_version(collector->identity, answer, &err))
         note_unread(reading, PROBE_LEDGER_VERSION, &err);
     else if (answer)
-        probe->next_us = collector->now_us + identity_every_us;
+        probe->next_us = collector->plan.now_us + identity_every_us;
 }
 
 /* The registry outlives a poll in which the ledger could not be read: its locks are still watched.
@@ -351,7 +268,8 @@ static void read_roles(struct reading *reading)
 {
     const struct pg_answer *answer = answer_of(reading, PROBE_ROLES);
     struct error err = {0};
-    if (answer && !roles_learn(reading->collector->roles, answer, reading->collector->now_us, &err))
+    if (answer &&
+        !roles_learn(reading->collector->roles, answer, reading->collector->plan.now_us, &err))
         note_unread(reading, PROBE_ROLES, &err);
 }
 
@@ -419,12 +337,12 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
 {
     struct collector *collector = reading->collector;
     struct snapshot *snapshot = snapshot_new();
-    bool ok = read_server(reading, err) && read_locks(reading, snapshot, err);
+    bool ok = read_server(reading, err) && read_locks(reading, snapshot, err) &&
+              read_identity(reading, err);
     if (!ok) {
         snapshot_unref(snapshot);
         return NULL;
     }
-    read_rarely(reading, PROBE_IDENTITY, identity_read);
     read_rarely(reading, PROBE_CONTROL, identity_read_control);
     if (!identity_has_ledger(collector->identity))
         collector->n_registry = 0;

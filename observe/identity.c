@@ -205,6 +205,11 @@ bool identity_direct(const struct identity *identity)
     return identity->direct;
 }
 
+bool identity_known(const struct identity *identity)
+{
+    return identity->row.database != NULL;
+}
+
 bool identity_in_recovery(const struct identity *identity)
 {
     return identity->server.in_recovery;

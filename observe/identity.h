@@ -41,5 +41,6 @@ struct server_facts identity_facts(const struct identity *identity, struct arena
 int32_t identity_version(const struct identity *identity);  /* 150018 */
 int64_t identity_database(const struct identity *identity); /* the oid of our database */
 bool identity_direct(const struct identity *identity);      /* no pooler between */
+bool identity_known(const struct identity *identity);       /* read since the server last moved */
 bool identity_in_recovery(const struct identity *identity); /* a standby */
 bool identity_has_ledger(const struct identity *identity);  /* at the last look */
