@@ -22,6 +22,7 @@ struct watch {
     const struct watch_context *context;
     const struct config_server *server;
     struct collector *collector;
+    struct collector *leaving; /* whose poll was under way at a reload: its answer is dropped */
     enum watch_state state;
     struct pg_conn *conn;
     struct pg_batch *batch;
@@ -64,6 +65,7 @@ void watch_free(struct watch *watch)
     pg_batch_free(watch->batch);
     pg_conn_close(watch->conn);
     collector_free(watch->collector);
+    collector_free(watch->leaving);
     snapshot_unref(watch->snapshot);
     free(watch->reason);
     free(watch->section_up);
@@ -81,11 +83,16 @@ void watch_inherit(struct watch *watch, struct watch *old)
     bool same_door = text_equal(watch->server->conninfo, old->server->conninfo) &&
                      text_equal(watch->server->password_file, old->server->password_file) &&
                      text_equal(watch->server->password, old->server->password);
-    if (!same_door || old->state != WATCH_IDLE)
+    if (!same_door || (old->state != WATCH_IDLE && old->state != WATCH_POLLING))
         return;
     watch->conn = STEAL(old->conn);
-    watch->state = WATCH_IDLE;
+    watch->state = old->state;
     watch->greeted = old->greeted;
+    if (old->state == WATCH_POLLING) {
+        watch->batch = STEAL(old->batch);
+        watch->leaving = old->leaving ? STEAL(old->leaving) : STEAL(old->collector);
+        watch->due_us = old->due_us;
+    }
     collector_connected(watch->collector, watch->conn);
 }
 
@@ -214,6 +221,7 @@ static void fail(struct watch *watch, const struct error *err)
 {
     int64_t now = clock_monotonic_us();
     pg_batch_free(STEAL(watch->batch));
+    collector_free(STEAL(watch->leaving));
     if (err->kind == ERROR_TIMEOUT && watch->state == WATCH_POLLING)
         pg_conn_abandon(STEAL(watch->conn));
     else
@@ -337,13 +345,22 @@ static void finish_poll(struct watch *watch)
     publish(watch);
 }
 
+/* The poll of the configuration before is over; now that of this one. */
+static void leave(struct watch *watch)
+{
+    pg_batch_free(STEAL(watch->batch));
+    collector_free(STEAL(watch->leaving));
+    watch->attempt_us = clock_monotonic_us();
+    start_poll(watch);
+}
+
 /* The deadline is there. What was answered makes a picture all the same, if it is enough for one:
  * then only the sections that held the poll up have failed. */
 static void break_off_poll(struct watch *watch, struct error *err)
 {
     int64_t now = clock_monotonic_us();
     pg_batch_give_up(watch->batch, err);
-    if (!take_picture(watch, now, err)) {
+    if (watch->leaving || !take_picture(watch, now, err)) {
         fail(watch, err);
         return;
     }
@@ -366,7 +383,10 @@ static void go_on_polling(struct watch *watch)
         fail(watch, &err);
         return;
     case PG_DONE:
-        finish_poll(watch);
+        if (watch->leaving)
+            leave(watch);
+        else
+            finish_poll(watch);
         return;
     }
 }
