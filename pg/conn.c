@@ -156,6 +156,8 @@ void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message)
 {
     const char *severity = PQresultErrorField(message, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *sqlstate = PQresultErrorField(message, PG_DIAG_SQLSTATE);
+    if (!severity) /* PgBouncer sends only the other, which no locale translates there */
+        severity = PQresultErrorField(message, PG_DIAG_SEVERITY);
     if (!severity || (strcmp(severity, "FATAL") != 0 && strcmp(severity, "PANIC") != 0))
         return;
     (void)pg_set_error(&conn->farewell, ERROR_CONNECT, "keep the session",
