@@ -25,7 +25,7 @@ struct thresholds {
 /* A lease row. Column names default to the common ones: job_name, holder, expires_at; the last two
  * are NULL where the table has no such column. */
 struct config_lease {
-    const char *table; /* as written: public.leader_lease */
+    const char *table; /* public.leader_lease, however it was written */
     const char *row;   /* the key column's value */
     const char *key_column;
     const char *holder_column;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "observe/table_rows.h"
 #include "pg/conninfo.h"
 
 static const char *check_text(const void *value, const char *forbidden)
@@ -376,6 +377,8 @@ static void read_mechanism(struct yaml_reader *reader, struct duty_entry *entry)
     if (entry->lease) {
         duty->mechanism = MECHANISM_LEASE;
         yaml_read_table(reader, entry->lease, &lease_table, &duty->lease);
+        if (duty->lease.table)
+            duty->lease.table = table_canonical(duty->lease.table, reader->keep);
         entry->identified = duty->lease.table && duty->lease.row && !entry->lock;
     }
 }
