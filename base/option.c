@@ -63,6 +63,28 @@ static bool store(const struct option_row *row, const char *argument, struct err
     return false;
 }
 
+/* Whether --flag=value was meant. */
+static bool is_flag(const struct option_row *table, const char *word)
+{
+    size_t size = strcspn(word, "=");
+    for (; table->name; table++) {
+        if (size == strlen(table->name) + 2 && strncmp(word + 2, table->name, size - 2) == 0)
+            return table->type == OPTION_FLAG;
+    }
+    return false;
+}
+
+/* What getopt_long(3) does not take; `word` is where it stands, unless it is a short option. */
+static bool refuse(const struct option_row *table, int found, const char *word, struct error *err)
+{
+    if (found == '?' && optopt)
+        return error_set(err, ERROR_USAGE, "could not read -%c: no such option", optopt);
+    const char *why = found == ':'           ? "it takes a value"
+                      : is_flag(table, word) ? "it takes no value"
+                                             : "no such option";
+    return error_set(err, ERROR_USAGE, "could not read %s: %s", word, why);
+}
+
 bool option_parse(const struct option_row *table, int argc, char **argv, int *ret_rest,
                   struct error *err)
 {
@@ -76,12 +98,8 @@ bool option_parse(const struct option_row *table, int argc, char **argv, int *re
         if (found == -1)
             break;
         const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
-        if (found == ':')
-            ok = error_set(err, ERROR_USAGE, "could not read %s: it takes a value", word);
-        else if (found == '?' && optopt)
-            ok = error_set(err, ERROR_USAGE, "could not read -%c: no such option", optopt);
-        else if (found == '?')
-            ok = error_set(err, ERROR_USAGE, "could not read %s: no such option", word);
+        if (found == ':' || found == '?')
+            ok = refuse(table, found, word, err);
         else
             ok = store(&table[index], optarg, err);
     }
