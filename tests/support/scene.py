@@ -2,10 +2,16 @@
 """What the truth tests play with: configurations, sessions that note the server's clock, waiters, leases."""
 
 import json
+import os
 from contextlib import closing, contextmanager
 
 from .cluster import hold_lock
 from .wait import wait_until
+
+
+def majors():
+    """The major versions of PostgreSQL that a test is to run on: PGLEADER_TEST_MAJORS, or all that are supported."""
+    return [int(word) for word in os.environ.get("PGLEADER_TEST_MAJORS", "12,13,14,15,16,17,18").split(",")]
 
 
 def server(cluster, name="db", dbname="postgres", duties=(), user=None, **more):
