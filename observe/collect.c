@@ -398,6 +398,15 @@ const struct section *collector_sections(const struct collector *collector, size
     return collector->probes.status;
 }
 
+bool collector_incomplete(const struct collector *collector)
+{
+    const struct probe *roles = &collector->probes.items[PROBE_ROLES];
+    const struct probe *identity = &collector->probes.items[PROBE_IDENTITY];
+    bool names = !roles->planned && roles->failures == 0 &&
+                 roles_wanted(collector->roles, collector->plan.now_us);
+    return names || (!identity->planned && identity->failures == 0 && identity->next_us == 0);
+}
+
 void collector_failed(struct collector *collector, const struct error *err)
 {
     probes_note_lost(&collector->probes, err);

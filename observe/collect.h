@@ -36,6 +36,10 @@ struct snapshot *collector_take(struct collector *collector, const struct pg_bat
 /* How each section known so far went last; owned by the collector. */
 const struct section *collector_sections(const struct collector *collector, size_t *ret_n);
 
+/* True if a poll right now would read what the last one lacks: the name of a role that it met, or
+ * who the server has become. Never twice running. */
+bool collector_incomplete(const struct collector *collector);
+
 /* Every section failed, for the reason in err: the session was lost or never there. */
 void collector_failed(struct collector *collector, const struct error *err);
 

@@ -32,16 +32,15 @@ void plan_begin(struct plan *plan, int64_t now_us)
 
 /* Whether there is anything to ask; a section that is not relevant any more is not shown as failed.
  */
-static bool is_relevant(const struct plan_needs *needs, const struct probe *probe, int64_t now_us)
+static bool is_relevant(const struct plan_needs *needs, const struct probe *probe)
 {
     switch (probe->kind) {
     case PROBE_SERVER:
     case PROBE_LOCKS:
     case PROBE_IDENTITY:
     case PROBE_CONTROL:
-        return true;
     case PROBE_ROLES:
-        return roles_wanted(needs->roles, now_us);
+        return true;
     case PROBE_LEDGER_VERSION:
     case PROBE_LEDGER:
         return identity_has_ledger(needs->identity);
@@ -57,11 +56,13 @@ static void find_due(const struct plan_needs *needs, int64_t now_us)
     struct probes *probes = needs->probes;
     for (size_t i = 0; i < probes->n; i++) {
         struct probe *probe = &probes->items[i];
-        bool relevant = is_relevant(needs, probe, now_us);
+        bool relevant = is_relevant(needs, probe);
         if (!relevant)
             probes->status[i].known = false;
         probe->planned = false;
         probe->due = relevant && now_us >= probe->next_us;
+        if (probe->kind == PROBE_ROLES)
+            probe->due = probe->due && roles_wanted(needs->roles, now_us);
     }
 }
 

@@ -301,6 +301,10 @@ static void schedule_next(struct watch *watch, int64_t now)
 {
     int64_t interval = pace_interval_us(&watch->pace, watch->snapshot);
     watch->stats.interval_us = interval;
+    if (collector_incomplete(watch->collector)) {
+        watch->due_us = watch->attempt_us = now;
+        return;
+    }
     if (!watch->phased && watch->snapshot) {
         watch->phased = true;
         watch->attempt_us = now - random_number() % interval;
