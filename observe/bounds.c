@@ -50,11 +50,9 @@ void bounds_forget(struct step *step)
     step->set_back = !step->restarted;
     trail->seen_lower_us = TIME_UNKNOWN;
     trail->lost_lower_us = trail->lost_upper_us = TIME_UNKNOWN;
-    trail->lost_seen_us = trail->lost_until_us = TIME_UNKNOWN;
     trail->acquired_lower_us = TIME_UNKNOWN;
     trail->acquired_upper_us = now;
     trail->acquisition_seen = trail->took_over = false;
-    trail->lost_generation = -1;
     trail->seen_us = earlier(trail->seen_us, now);
     trail->cursor_changed_us = earlier(trail->cursor_changed_us, now);
 }
@@ -64,8 +62,6 @@ void bounds_forget(struct step *step)
 static bool is_term_of(const struct duty *duty, const struct owner *owner)
 {
     const struct term *term = &duty->term;
-    if (term->generation < 0)
-        return false;
     if (duty->mechanism == MECHANISM_LEASE)
         return text_equal(term->instance, owner->holder) &&
                (owner->acquired_us == TIME_UNKNOWN || term->acquired_us <= owner->acquired_us);
@@ -101,8 +97,7 @@ static void sharpen_loss(struct step *step)
     if (!successor)
         return;
     raise_to(lower, upper, own_end(now, &now->previous));
-    if (now->term.last_refused_us >= step->next->facts.postmaster_start_us)
-        raise_to(lower, upper, now->term.last_refused_us);
+    raise_to(lower, upper, now->term.last_refused_us);
 }
 
 /* A term's time follows the grant of a lock, and precedes the commit that makes a lease visible. */
@@ -111,8 +106,7 @@ static void sharpen_acquisition(struct step *step)
     const struct duty *now = step->now;
     struct trail *trail = &step->now->trail;
     int64_t *lower = &trail->acquired_lower_us, *upper = &trail->acquired_upper_us;
-    if (now->mechanism == MECHANISM_LEASE)
-        raise_to(lower, *upper, now->owner.acquired_us);
+    raise_to(lower, *upper, now->owner.acquired_us);
     if (!now->term_begun || now->term.acquired_us < *lower || now->term.acquired_us > *upper)
         return;
     *(now->mechanism == MECHANISM_LEASE ? lower : upper) = now->term.acquired_us;
@@ -145,7 +139,6 @@ void bounds_note_acquisition(struct step *step)
     trail->acquired_lower_us = trail->seen_lower_us;
     trail->acquired_upper_us = step->now->read_upper_us;
     bounds_note_start(step);
-    sharpen_acquisition(step);
 }
 
 void bounds_note_takeover(struct step *step)
@@ -154,7 +147,6 @@ void bounds_note_takeover(struct step *step)
     int64_t least = 0;
     if (trail->acquired_lower_us != TIME_UNKNOWN && trail->lost_upper_us != TIME_UNKNOWN)
         least = later(trail->acquired_lower_us - trail->lost_upper_us, 0);
-    trail->took_over = true;
     trail->takeover_at_us = trail->acquired_upper_us;
     trail->takeover_lower_us = least;
     trail->takeover_upper_us = trail->lost_lower_us == TIME_UNKNOWN

@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/text.h"
+#include "observe/history.h"
 #include "observe/judge.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -166,6 +168,44 @@ static void test_progress_unread(void **state)
     assert_int_equal(duty.run.advanced_us, TIME_UNKNOWN);
 }
 
+static struct snapshot *picture_of(int64_t at_us, const char *cursor)
+{
+    struct snapshot *snapshot = snapshot_new();
+    snapshot->n_duties = 1;
+    struct duty *duty = snapshot->duties = arena_array(snapshot->arena, 1, sizeof *duty);
+    *duty = led_duty();
+    duty->trail = (struct trail){.seen_lower_us = TIME_UNKNOWN,
+                                 .server_start_us = TIME_UNKNOWN,
+                                 .cursor_changed_us = TIME_UNKNOWN};
+    duty->key_text = "1";
+    snapshot->read_lower_us = snapshot->read_upper_us = at_us;
+    duty->read_lower_us = duty->read_upper_us = at_us;
+    duty->run.present = true;
+    duty->run.cursor = arena_strdup(snapshot->arena, cursor);
+    return snapshot;
+}
+
+/* From picture to picture: the cursor's time is carried on, and never lies in the future. */
+static void test_progress_is_carried_on(void **state)
+{
+    static const struct {
+        int64_t second;
+        const char *cursor;
+        int64_t expected;
+    } rows[] = {{100, "5", 100}, {160, "5", 100}, {170, "6", 170},
+                {200, "6", 170}, {50, "6", 50},   {60, "6", 50}};
+    struct snapshot *last = NULL;
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct snapshot *next = picture_of(now_us + rows[i].second * SECOND_US, rows[i].cursor);
+        history_advance(last, next);
+        snapshot_unref(last);
+        last = next;
+        assert_int_equal(next->duties[0].run.advanced_us, now_us + rows[i].expected * SECOND_US);
+    }
+    snapshot_unref(last);
+}
+
 static void test_lease(void **state)
 {
     static const struct {
@@ -285,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_progress_unread),
+        cmocka_unit_test(test_progress_is_carried_on),
         cmocka_unit_test(test_lease),
         cmocka_unit_test(test_age),
         cmocka_unit_test(test_infinite_acquisition),
