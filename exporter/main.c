@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/option.h"
 #include "exporter/metrics.h"
 #include "exporter/service.h"
 #include "exporter/web_settings.h"
+#include "pg/conninfo.h"
 
 /* Documented in --help and the README. */
 enum exit_code { EXIT_CANNOT_SERVE = 1, EXIT_CONFIG = 2, EXIT_USAGE = 64 };
@@ -159,9 +161,12 @@ int main(int argc, char **argv)
     }
     if (!check_arguments(&arguments, argc - rest, &err))
         return fail(&err, EXIT_USAGE);
+    char *conninfo = rest < argc ? xstrdup(argv[rest]) : NULL;
+    if (conninfo)
+        conninfo_hide_password(argv[rest]);
     const struct service_options options = {
         .config_path = arguments.config_file,
-        .conninfo = rest < argc ? argv[rest] : NULL,
+        .conninfo = conninfo,
         .http = {.listen_addresses = arguments.listen.items,
                  .n_listen_addresses = arguments.listen.n,
                  .telemetry_path = arguments.telemetry_path,
@@ -170,5 +175,6 @@ int main(int argc, char **argv)
     };
     int status = run(&options, arguments.check_config);
     free(arguments.listen.items);
+    free(conninfo);
     return status;
 }

@@ -14,23 +14,6 @@ static void options_freep(PQconninfoOption **options)
     PQconninfoFree(*options);
 }
 
-bool conninfo_check(const char *conninfo, struct error *err)
-{
-    char *message = NULL;
-    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, &message);
-    if (message)
-        PQfreemem(message); /* it may quote a password */
-    if (options)
-        return true;
-    (void)error_set(err, ERROR_CONFIG,
-                    "could not read the connection string: libpq does not understand it");
-    error_hint(
-        err,
-        "Write it as \"host=... dbname=...\" or postgresql://...; values with blanks, quotes or "
-        "backslashes need single quotes, special characters in a URI need percent-encoding.");
-    return false;
-}
-
 /* The value of an option in what was given, else in the environment, else compiled in; NULL or not
  * empty. */
 static const char *option_value(const PQconninfoOption *given, const char *keyword)
@@ -46,6 +29,50 @@ static const char *option_value(const PQconninfoOption *given, const char *keywo
         return o->compiled && *o->compiled ? o->compiled : NULL;
     }
     return NULL;
+}
+
+static const char *uri_rest(const char *conninfo)
+{
+    static const char *const schemes[] = {"postgresql://", "postgres://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (strncmp(conninfo, schemes[i], strlen(schemes[i])) == 0)
+            return conninfo + strlen(schemes[i]);
+    }
+    return NULL;
+}
+
+/* A password with an @ or a / that is not percent-encoded: libpq would take its rest for a host, a
+ * port or a database, and messages would tell it. */
+static bool splits_password(const char *uri)
+{
+    size_t size = strcspn(uri, "?");
+    const char *at = memchr(uri, '@', size);
+    return at && (memchr(uri, '/', (size_t)(at - uri)) ||
+                  memchr(at + 1, '@', size - (size_t)(at + 1 - uri)));
+}
+
+static bool are_ports(const char *list)
+{
+    return !list || list[strspn(list, "0123456789,")] == '\0';
+}
+
+bool conninfo_check(const char *conninfo, struct error *err)
+{
+    char *message = NULL;
+    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, &message);
+    const char *uri = uri_rest(conninfo), *database = option_value(options, "dbname");
+    if (message)
+        PQfreemem(message); /* it may quote a password */
+    if (options && !(uri && splits_password(uri)) && are_ports(option_value(options, "port")) &&
+        !(database && strstr(database, "://")))
+        return true;
+    (void)error_set(err, ERROR_CONFIG,
+                    "could not read the connection string: libpq does not understand it");
+    error_hint(
+        err,
+        "Write it as \"host=... dbname=...\" or postgresql://...; values with blanks, quotes or "
+        "backslashes need single quotes, special characters in a URI need percent-encoding.");
+    return false;
 }
 
 char *conninfo_describe(const char *conninfo)
@@ -69,4 +96,18 @@ char *conninfo_describe(const char *conninfo)
         database = user ? user : "";
     const char *port = option_value(options, "port");
     return xasprintf("%s:%s/%s", host, port ? port : "5432", database);
+}
+
+void conninfo_hide_password(char *conninfo)
+{
+    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    CLEANUP(free_charp) char *shown = conninfo_describe(conninfo);
+    size_t size = strlen(conninfo), kept = strlen(shown);
+    for (const PQconninfoOption *o = options; o && o->keyword; o++) {
+        if (*o->dispchar != '*' || !o->val || !*o->val)
+            continue;
+        explicit_bzero(conninfo, size);
+        memcpy(conninfo, shown, kept < size ? kept : size);
+        return;
+    }
 }

@@ -4,9 +4,14 @@
 
 #include "base/error.h"
 
-/* False if libpq cannot read it; the error text holds nothing of the string. */
+/* False if libpq cannot read it, or would misread a password in it; the error text holds nothing of
+ * the string. */
 bool conninfo_check(const char *conninfo, struct error *err) MUSTCHECK;
 
 /* "host:port/dbname" of what it (and the environment, for what it leaves out) names; from malloc. A
  * socket directory is shown as "local". */
 char *conninfo_describe(const char *conninfo) __attribute__((malloc, returns_nonnull));
+
+/* Overwrites a string that holds a password with what conninfo_describe says of it: for the command
+ * line, which everybody may see. */
+void conninfo_hide_password(char *conninfo);
