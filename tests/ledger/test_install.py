@@ -93,15 +93,17 @@ def test_two_installers_at_once(cluster, empty):
 
 def test_the_second_installer_waits(cluster, empty):
     text = FILES[0].read_text()
-    with cluster.connect(empty) as first, cluster.connect(empty) as second:
+    second = cluster.connect(empty)
+    waiting = threading.Thread(target=second.execute, args=(text,), daemon=True)
+    with cluster.connect(empty) as first:
         first.execute(text.replace("COMMIT;", ""))
-        waiting = threading.Thread(target=second.execute, args=(text,))
         waiting.start()
-        wait_until(lambda: cluster.sql("select from pg_locks where pid = %s and not granted",
+        wait_until(lambda: cluster.sql("select pid from pg_locks where pid = %s and not granted",
                                        (second.info.backend_pid,)), "the second waits for the first")
         first.execute("commit")
-        waiting.join()
-        assert second.execute("select count(*) from pgleader.schema_version").fetchone() == (1,)
+    waiting.join()
+    assert second.execute("select count(*) from pgleader.schema_version").fetchone() == (1,)
+    second.close()
 
 
 def test_psql_runs_the_files(cluster, empty):
