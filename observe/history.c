@@ -53,12 +53,13 @@ static void note_term_length(struct step *step)
     trail->last_term_us = !known ? -1 : ended > began ? ended - began : 0;
 }
 
+/* Of named duties: what discovery finds comes and goes as it likes. */
 static void count_takeover(struct step *step)
 {
     struct snapshot *next = step->next;
     int64_t upper = step->now->trail.takeover_upper_us;
     int bucket = 0;
-    if (upper < 0)
+    if (upper < 0 || step->now->source == SOURCE_DISCOVERY)
         return;
     while (upper > takeover_bucket_us[bucket])
         bucket++;
