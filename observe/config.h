@@ -46,7 +46,8 @@ struct config_duty {
     const char *name;
     int line; /* in the file, for messages; 0 where there is none */
     enum mechanism mechanism;
-    struct lock_key key; /* MECHANISM_LOCK */
+    struct lock_key key;      /* MECHANISM_LOCK */
+    struct lock_key next_key; /* the registry's: what the duty moves to, held beside key */
     struct config_lease lease;
     const char *candidates; /* LIKE pattern on application_name, or NULL */
     const char *team;

@@ -112,14 +112,17 @@ static int compare_keys(const void *a, const void *b)
     return lock_key_compare(*(const struct lock_key *)a, *(const struct lock_key *)b);
 }
 
-/* The keys that named duties have, sorted; from malloc. */
+/* The keys that named duties have or move to, sorted; from malloc. */
 static struct lock_key *named_keys(const struct list *list, size_t *ret_n)
 {
-    struct lock_key *keys = xcalloc(list->n, sizeof *keys);
+    struct lock_key *keys = xcalloc(2 * list->n, sizeof *keys);
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++) {
-        if (list->entries[i].mechanism == MECHANISM_LOCK)
-            keys[n++] = list->entries[i].key;
+        const struct entry *entry = &list->entries[i];
+        if (entry->mechanism == MECHANISM_LOCK)
+            keys[n++] = entry->key;
+        if (entry->definition->next_key.objsubid)
+            keys[n++] = entry->definition->next_key;
     }
     if (n > 1)
         qsort(keys, n, sizeof *keys, compare_keys);

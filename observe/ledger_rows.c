@@ -12,6 +12,8 @@ struct ledger_row {
     const char *duty, *mechanism;
     int64_t lock_classid, lock_objid;
     int32_t lock_objsubid;
+    int64_t next_lock_classid, next_lock_objid; /* -1: no other key is reserved */
+    int32_t next_lock_objsubid;
     const char *lease_table, *lease_row, *candidate_pattern, *team, *runbook;
     struct thresholds limits;
     bool yieldable, yielding;
@@ -31,6 +33,9 @@ static const struct pg_column ledger_columns[] = {
     FIELD("lock_classid", PG_INT8, lock_classid),
     FIELD("lock_objid", PG_INT8, lock_objid),
     FIELD("lock_objsubid", PG_INT4, lock_objsubid),
+    FIELD("next_lock_classid", PG_INT8, next_lock_classid),
+    FIELD("next_lock_objid", PG_INT8, next_lock_objid),
+    FIELD("next_lock_objsubid", PG_INT4, next_lock_objsubid),
     FIELD("lease_table", PG_TEXT, lease_table),
     FIELD("lease_row", PG_TEXT, lease_row),
     FIELD("candidate_pattern", PG_TEXT, candidate_pattern),
@@ -113,6 +118,11 @@ static struct config_lease lease_of(const struct ledger_row *row, struct arena *
     };
 }
 
+static struct lock_key key_of(int64_t classid, int64_t objid, int32_t objsubid)
+{
+    return (struct lock_key){(uint32_t)classid, (uint32_t)objid, (uint16_t)objsubid};
+}
+
 static struct config_duty definition_of(const struct ledger_row *row, struct arena *arena)
 {
     struct config_duty duty = {
@@ -126,8 +136,10 @@ static struct config_duty definition_of(const struct ledger_row *row, struct are
         duty.mechanism = MECHANISM_LEASE;
         duty.lease = lease_of(row, arena);
     } else {
-        duty.key = (struct lock_key){(uint32_t)row->lock_classid, (uint32_t)row->lock_objid,
-                                     (uint16_t)row->lock_objsubid};
+        duty.key = key_of(row->lock_classid, row->lock_objid, row->lock_objsubid);
+        if (row->next_lock_objsubid > 0)
+            duty.next_key =
+                key_of(row->next_lock_classid, row->next_lock_objid, row->next_lock_objsubid);
     }
     return duty;
 }

@@ -6,6 +6,7 @@
 --   environment text
 --   lock_classid int8, lock_objid int8, lock_objsubid int4
 --                                        the key as pg_locks shows it, unsigned; NULL for a lease
+--   next_lock_* likewise                 the key that the duty is moving to, held beside the other; NULL mostly
 --   lease_table text, lease_row text     the table with its schema, quoted where SQL needs it; NULL for a lock
 --   candidate_pattern text               LIKE pattern on application_name
 --   team text, runbook text
@@ -24,6 +25,7 @@
 SELECT
     d.duty, d.mechanism, d.environment,
     d.lock_classid, d.lock_objid, d.lock_objsubid,
+    d.next_lock_classid, d.next_lock_objid, d.next_lock_objsubid,
     d.lease_table, d.lease_row,
     d.candidate_pattern, d.team, d.runbook, d.min_candidates,
     (pg_catalog.date_part('epoch', d.stall_after) * 1000000)::int8 AS stall_after_us,

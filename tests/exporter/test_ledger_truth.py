@@ -208,6 +208,24 @@ def test_a_retired_duty_is_gone_and_its_lock_unregistered(cluster, exporter):
         exporter.wait_for(lambda s: "jobs/old" not in s.duties() and s.one("unregistered_locks") == 1, "retired")
 
 
+def test_a_duty_that_changes_its_key_is_led_by_the_old_one(cluster, exporter, duty):
+    """Until the change is complete the new key is reserved: it is nobody else's, and no unregistered lock."""
+    name, key = duty
+    with holding(cluster, key) as old:
+        begin(old, name)
+        cluster.sql(f"select pgleader.register_duty('{name}', lock_pair => array[{key}, -1])")
+        with holding(cluster, (key, -1)) as ahead, holding(cluster, 98):
+            samples = exporter.wait_for(lambda s: s.one("unregistered_locks") == 1, "one lock is nobody's")
+            assert samples.one("owner_pid", duty=name) == pid_of(old)
+            assert samples.labels("duty_info", duty=name)["key"] == str(key)
+            ahead.execute(f"select {lock_call('pg_advisory_unlock', (key, -1))}")
+            old.execute(f"select {lock_call('pg_advisory_lock', (key, -1))}")
+            cluster.sql(f"select pgleader.complete_key_change('{name}')")
+            old.execute(f"select {lock_call('pg_advisory_unlock', key)}")
+            exporter.wait_for(lambda s: s.labels("duty_info", duty=name)["key"] == f"{key},-1" and s.one("leader_held", duty=name) == 1
+                              and s.one("unregistered_locks") == 1, "it is led by the new key")
+
+
 def test_without_privileges_nothing_false_is_said(cluster):
     """A role that may read the ledger but not other sessions: no start, no ages, and no word on terms."""
     cluster.sql("""create role poor login; grant usage on schema pgleader to poor;
