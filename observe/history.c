@@ -125,7 +125,6 @@ static void lose(struct step *step)
     bounds_note_loss(step);
     note_term_length(step);
     trail->held = trail->acquisition_seen = trail->took_over = false;
-    trail->generation = -1;
     add_event(step, ended_by_restart(step) ? RULE_RESTARTED : RULE_LOST, trail->lost_lower_us,
               trail->lost_upper_us);
 }

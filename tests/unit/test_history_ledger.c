@@ -107,6 +107,13 @@ static const struct scenario losses[] = {
                  DUTY_LED},
     },
     {
+        "or while it is still vacant",
+        .readings = {{POLL(1), A, .term = {1, 5, 10, 500, .instance = "a"}},
+                     {POLL(2)},
+                     {POLL(3), .term = {1, 5, 10, 500, .ended = 1800, .reason = "shutdown"}}},
+        .told = {"lost", {10, 500}, {1800, 2010}, NEVER, 1300, -1, -1, NULL, DUTY_VACANT},
+    },
+    {
         "an end that is older than the reading which saw it held bounds nothing",
         .readings = {{POLL(1), A, .term = {1, 5, 10, 500, .ended = 900, .reason = "shutdown"}},
                      {POLL(2), .term = {1, 5, 10, 500, .ended = 900, .reason = "shutdown"}}},
