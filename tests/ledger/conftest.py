@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A ledger in a real server, for each major version in PGLEADER_TEST_MAJORS ("15", or "12,15,18")."""
 
-import itertools
 import os
 
 import pytest
@@ -27,24 +26,42 @@ def cluster(request):
         yield server
 
 
-numbers = itertools.count(1)
-
-
-def new_ledger(cluster):
-    name = f"ledger_{next(numbers)}"
-    cluster.sql(f"create database {name} template template_ledger")
-    return Ledger(cluster, name)
-
-
-@pytest.fixture(scope="module")
-def ledger(cluster):
-    """A database with the ledger, shared by a file's tests: each uses duties of its own."""
-    with new_ledger(cluster) as made:
-        yield made
+@pytest.fixture(scope="session")
+def databases(cluster):
+    """Two databases with the ledger, and one without. Making one is slow: tests share them."""
+    for name in ("ledger", "other_ledger"):
+        cluster.sql(f"create database {name} template template_ledger")
+    cluster.sql("create database bare")
+    made = {name: Ledger(cluster, name) for name in ("ledger", "other_ledger", "bare")}
+    yield made
+    for database in made.values():
+        database.close()
 
 
 @pytest.fixture
-def own_ledger(cluster):
-    """A database with the ledger for one test."""
-    with new_ledger(cluster) as made:
-        yield made
+def ledger(databases):
+    """A database with the ledger, in which each test uses duties of its own."""
+    yield databases["ledger"]
+    databases["ledger"].close_sessions()
+
+
+@pytest.fixture
+def own_ledger(ledger):
+    """The same, with no duty in it yet."""
+    ledger.empty()
+    return ledger
+
+
+@pytest.fixture
+def other_ledger(databases):
+    """A second database of the same server, with a ledger of its own."""
+    yield databases["other_ledger"]
+    databases["other_ledger"].close_sessions()
+
+
+@pytest.fixture
+def bare(cluster, databases):
+    """The name of a database without the ledger."""
+    databases["bare"].sql("drop schema if exists pgleader cascade")
+    cluster.sql("alter database bare owner to postgres")
+    return "bare"

@@ -12,20 +12,27 @@ TABLES = ("duty", "term", "run", "lease", "yield", "on_call")
 
 
 class Ledger:
-    """A database of a cluster. Its sessions end with it."""
+    """A database of a cluster, and the sessions that a test has in it."""
 
     def __init__(self, cluster, dbname):
         self.cluster = cluster
         self.dbname = dbname
         self.sessions = []
+        self.askers = {}
         self.numbers = itertools.count(1)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close_sessions(self):
         for conn in self.sessions:
             conn.close()
+        self.sessions.clear()
+
+    def close(self):
+        self.close_sessions()
+        for conn in self.askers.values():
+            conn.close()
+
+    def empty(self):
+        self.sql("truncate pgleader.duty restart identity cascade")
 
     def connect(self, user="worker", **kw):
         """A session in autocommit mode, as a candidate unless said otherwise."""
@@ -34,8 +41,11 @@ class Ledger:
         return conn
 
     def sql(self, query, params=None, user="postgres"):
-        """Runs one statement in a session of its own and returns its rows."""
-        return self.cluster.sql(query, params, dbname=self.dbname, user=user)
+        """Runs a statement in a session of that user's that nothing else uses, and returns its rows."""
+        if user not in self.askers:
+            self.askers[user] = self.cluster.connect(self.dbname, user=user)
+        cursor = self.askers[user].execute(query, params)
+        return cursor.fetchall() if cursor.description else None
 
     def value(self, query, params=None, user="postgres"):
         return self.sql(query, params, user)[0][0]

@@ -87,13 +87,13 @@ def test_a_pair_is_not_its_int8(ledger):
     assert begin(worker, duty) > 0
 
 
-def test_the_same_key_in_another_database_is_another_lock(ledger, own_ledger):
+def test_the_same_key_in_another_database_is_another_lock(ledger, other_ledger):
     ledger.register("test/shared-key", lock_key=79)
-    own_ledger.register("test/shared-key", lock_key=79)
+    other_ledger.register("test/shared-key", lock_key=79)
     one, first = ledger.lead("test/shared-key")
-    other, second = own_ledger.lead("test/shared-key")
+    other, second = other_ledger.lead("test/shared-key")
     assert first and second
-    stranger = own_ledger.connect()
+    stranger = other_ledger.connect()
     assert refusal(stranger, "select pgleader.begin_term('test/shared-key', 'x')")[0] == "PL002"
 
 

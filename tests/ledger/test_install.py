@@ -4,8 +4,6 @@
 import threading
 
 import psycopg
-import pytest
-
 from tests.support.cluster import ROOT
 from tests.support.wait import wait_until
 
@@ -13,14 +11,6 @@ from .ledger import refusal
 
 FILES = sorted((ROOT / "ledger").glob("[0-9][0-9][0-9]_*.sql"))
 ROLES = ROOT / "ledger/roles.sql"
-
-
-@pytest.fixture
-def empty(cluster, request):
-    """A database without the ledger."""
-    name = "install_" + str(abs(hash(request.node.name)))
-    cluster.sql(f"create database {name}")
-    return name
 
 
 CATALOG = """
@@ -63,22 +53,22 @@ def test_roles_takes_back_what_it_does_not_grant(own_ledger):
         has_function_privilege('watcher', 'pgleader.prune(interval)', 'execute')""") == [(False, False)]
 
 
-def test_a_file_out_of_order_is_refused(cluster, empty):
-    cluster.script(FILES[0], empty)
-    with cluster.connect(empty) as conn:
+def test_a_file_out_of_order_is_refused(cluster, bare):
+    cluster.script(FILES[0], bare)
+    with cluster.connect(bare) as conn:
         state, message = refusal(conn, FILES[2].read_text())
         conn.execute("rollback")
         assert (state, message) == ("55000", f"could not install {FILES[2].name}: this ledger is of version 1")
         assert conn.execute("select max(version) from pgleader.schema_version").fetchone() == (1,)
 
 
-def test_two_installers_at_once(cluster, empty):
+def test_two_installers_at_once(cluster, bare):
     """Both end well, and the ledger is there once."""
     failures = []
 
     def install():
         try:
-            cluster.install_ledger(empty)
+            cluster.install_ledger(bare)
         except psycopg.Error as error:
             failures.append(error)
 
@@ -88,14 +78,14 @@ def test_two_installers_at_once(cluster, empty):
     for thread in threads:
         thread.join()
     assert not failures
-    assert cluster.sql("select count(*) from pgleader.schema_version", dbname=empty) == [(len(FILES),)]
+    assert cluster.sql("select count(*) from pgleader.schema_version", dbname=bare) == [(len(FILES),)]
 
 
-def test_the_second_installer_waits(cluster, empty):
+def test_the_second_installer_waits(cluster, bare):
     text = FILES[0].read_text()
-    second = cluster.connect(empty)
+    second = cluster.connect(bare)
     waiting = threading.Thread(target=second.execute, args=(text,), daemon=True)
-    with cluster.connect(empty) as first:
+    with cluster.connect(bare) as first:
         first.execute(text.replace("COMMIT;", ""))
         waiting.start()
         wait_until(lambda: cluster.sql("select pid from pg_locks where pid = %s and not granted",
@@ -106,9 +96,9 @@ def test_the_second_installer_waits(cluster, empty):
     second.close()
 
 
-def test_psql_runs_the_files(cluster, empty):
+def test_psql_runs_the_files(cluster, bare):
     """As the README says: psql -f, stopping at the first error."""
-    argv = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", cluster.conninfo(empty)]
+    argv = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", cluster.conninfo(bare)]
     for path in [*FILES, ROLES, *FILES, ROLES]:
         argv += ["-f", path]
     done = cluster.command(*argv)
@@ -125,45 +115,45 @@ def installed_by(cluster, dbname, user):
     return "\n".join(notices)
 
 
-def test_an_owner_of_the_database_alone(cluster, empty):
+def test_an_owner_of_the_database_alone(cluster, bare):
     """Somebody who may create no role and grant nothing gets a ledger that works, and is told what does not."""
     cluster.sql("create role tenant login")
-    cluster.sql(f"alter database {empty} owner to tenant")
-    said = installed_by(cluster, empty, "tenant")
+    cluster.sql(f"alter database {bare} owner to tenant")
+    said = installed_by(cluster, bare, "tenant")
     for missing in ("GRANT pg_read_all_stats TO tenant", "GRANT pg_signal_backend TO tenant"):
         assert missing in said
     assert "terminate_owner cannot end a session" in said
-    with cluster.connect(empty, user="tenant") as conn:
+    with cluster.connect(bare, user="tenant") as conn:
         conn.execute("select pgleader.register_duty('jobs/x', lock_key => 5)")
         conn.execute("select pg_advisory_lock(5)")
         generation = conn.execute("select pgleader.begin_term('jobs/x', 'a')").fetchone()[0]
         assert conn.execute("select state, generation from pgleader.ownership").fetchall() == [("led", generation)]
         intent = conn.execute("select pgleader.request_yield('jobs/x', %s, 'try', '0')", (generation,)).fetchone()[0]
-        other = cluster.connect(empty, user="tenant")
+        other = cluster.connect(bare, user="tenant")
         with other:
             # Its own session it may end, as PostgreSQL lets everybody.
             assert other.execute("select signalled from pgleader.terminate_owner(%s)", (intent,)).fetchall() == [(True,)]
 
 
-def test_an_installer_who_may_create_roles_but_not_grant_them(cluster, empty):
+def test_an_installer_who_may_create_roles_but_not_grant_them(cluster, bare):
     """PostgreSQL 16 and later: CREATEROLE without ADMIN on the predefined roles. Before, it may."""
     cluster.sql("create role manager login createrole")
-    cluster.sql(f"alter database {empty} owner to manager")
-    said = installed_by(cluster, empty, "manager")
+    cluster.sql(f"alter database {bare} owner to manager")
+    said = installed_by(cluster, bare, "manager")
     assert ("GRANT pg_signal_backend TO manager" in said) == (cluster.major >= 16)
-    assert cluster.sql("select has_schema_privilege('worker', 'pgleader', 'usage')", dbname=empty) == [(True,)]
+    assert cluster.sql("select has_schema_privilege('worker', 'pgleader', 'usage')", dbname=bare) == [(True,)]
 
 
-def test_names_say_what_is_missing_where_roles_cannot_be_made(cluster, empty):
+def test_names_say_what_is_missing_where_roles_cannot_be_made(cluster, bare):
     """Each missing role is named, with the statement that makes it."""
     text = ROLES.read_text().replace("pgleader_", "absent_")
     for path in FILES:
-        cluster.script(path, empty)
+        cluster.script(path, bare)
     cluster.sql("create role lodger login")
-    cluster.sql(f"alter database {empty} owner to lodger")
-    cluster.sql("alter schema pgleader owner to lodger", dbname=empty)
+    cluster.sql(f"alter database {bare} owner to lodger")
+    cluster.sql("alter schema pgleader owner to lodger", dbname=bare)
     notices = []
-    with cluster.connect(empty, user="lodger") as conn:
+    with cluster.connect(bare, user="lodger") as conn:
         conn.add_notice_handler(lambda d: notices.append(f"{d.message_primary} {d.message_hint}"))
         conn.execute(text)
     said = "\n".join(notices)

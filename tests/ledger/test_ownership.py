@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
 from .ledger import refusal, row
@@ -39,9 +40,9 @@ def test_a_share_lock_is_no_owner(ledger):
     assert ownership(ledger, duty)[0] == "vacant"
 
 
-def test_a_lock_of_another_database_or_form_is_no_owner(ledger, own_ledger):
+def test_a_lock_of_another_database_or_form_is_no_owner(ledger, other_ledger):
     duty = ledger.register(lock_key=98)
-    own_ledger.connect().execute("select pg_advisory_lock(98)")
+    other_ledger.connect().execute("select pg_advisory_lock(98)")
     ledger.connect().execute("select pg_advisory_lock(0, 98)")
     assert ownership(ledger, duty)[0] == "vacant"
 
@@ -99,21 +100,22 @@ def test_a_lease_that_cannot_be_read_is_unknown(ledger):
             assert ownership(ledger, duty) == ("unknown: lease not readable", None, None), name
 
 
-def test_a_standby_does_not_say_who_leads(ledger):
+def test_a_standby_does_not_say_who_leads(cluster):
     """Its locks are its own: not the primary's owner, and no queue to wait in."""
-    if not (ledger.cluster.bin / "pg_basebackup").exists():
+    if not (cluster.bin / "pg_basebackup").exists():
         pytest.skip("this server comes without pg_basebackup")
-    duty = ledger.register()
-    ledger.lead(duty)
-    replica = ledger.cluster.standby()
-    try:
-        replica.start()
-        query = "select state from pgleader.ownership where duty = %s"
-        wait_until(lambda: replica.sql(query, (duty,), ledger.dbname) == [("unknown: this is a standby",)], "it says so")
-        with replica.connect(ledger.dbname, user="worker") as worker:
-            assert refusal(worker, "select pgleader.wait_for_duty(%s)", (duty,))[0] == "25006"
-    finally:
-        replica.destroy()
+    with Cluster(cluster.major) as primary:
+        primary.install_ledger()
+        primary.sql("select pgleader.register_duty('jobs/x', lock_key => 5)")
+        replica = primary.standby()
+        try:
+            replica.start()
+            wait_until(lambda: replica.sql("select duty, state from pgleader.ownership") == [
+                ("jobs/x", "unknown: this is a standby")], "the standby says so")
+            with replica.connect() as worker:
+                assert refusal(worker, "select pgleader.wait_for_duty('jobs/x')")[0] == "25006"
+        finally:
+            replica.destroy()
 
 
 def test_retired_duties_are_gone(ledger):

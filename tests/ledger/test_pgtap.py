@@ -16,13 +16,13 @@ def pgtap():
     return "\n".join(line for line in scripts[-1].read_text().splitlines() if not line.startswith("\\"))
 
 
-@pytest.fixture(scope="module")
-def tap(cluster):
-    cluster.sql("create database tap template template_ledger")
-    with cluster.connect("tap") as conn:
-        conn.execute("create schema tap; set search_path = tap, public")
+@pytest.fixture
+def tap(own_ledger):
+    conn = own_ledger.connect("postgres")
+    conn.execute("create schema if not exists tap; set search_path = tap, public")
+    if not conn.execute("select to_regproc('tap.no_plan')").fetchone()[0]:
         conn.execute(pgtap())
-        yield conn
+    return conn
 
 
 def lines(cursor):

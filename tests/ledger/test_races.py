@@ -51,6 +51,22 @@ def test_complete_a_key_change_twice(ledger):
     assert race(ledger, "oncall", call, call)[1] == "55000"
 
 
+def test_begin_term_against_a_key_change(ledger):
+    """Who waits with the old key does not begin a term when the key has changed meanwhile."""
+    duty = ledger.register(lock_key=4716)
+    leader, _ = ledger.lead(duty)
+    leader.execute("select pg_advisory_lock(4717)")
+    ledger.change(duty, lock_key=4717)
+    operator, successor = ledger.connect("oncall"), ledger.connect()
+    operator.execute("begin")
+    operator.execute("select pgleader.complete_key_change(%s)", (duty,))
+    leader.close()
+    ledger.take(successor, duty)
+    waiting = Waiting(successor, "select pgleader.begin_term(%s, 'late')", (duty,)).until_blocked(ledger)
+    operator.execute("commit")
+    assert waiting.result() == "PL002"
+
+
 def test_begin_term_against_end_term_of_the_same_session_that_died(ledger):
     """The old owner's end_term is under way when its session loses the lock to a successor."""
     duty = ledger.register()
