@@ -109,7 +109,7 @@ def test_one_server_delays_no_other(pg, owner):
             proxy.drop()
             with Watcher(e, every=0.01) as watch:
                 e.wait_for(lambda s: all(unknown(s, server=n) for n in ("frozen", "lost", "gone")), "three are unknown")
-                hold_for(lambda: led(e.scrape(), server="good-0"), "the others are known", 3.0)
+                hold_for(lambda: led(e.scrape(), server="good-0"), "the others are known", 1.0)
             for i in range(6):
                 assert punctual(watch, f"good-{i}") > 5
                 assert set(watch.values("up", server=f"good-{i}")) == {1.0}

@@ -103,7 +103,7 @@ def test_catalogs_locked(pg, exporter):
             owner = s.labels("owner_info", duty="jobs/newcomer")
             assert (owner["application_name"], owner["usename"]) == ("newcomer", "")
             polled = s.one("last_success_timestamp_seconds")
-            exporter.wait_for(lambda s: s.one("last_success_timestamp_seconds") > polled + 4, "polls go on")
+            exporter.wait_for(lambda s: s.one("last_success_timestamp_seconds") > polled + 1.5, "polls go on")
         s = exporter.wait_for(lambda s: s.find("section_up", section="roles") != [0] and all_well(s)
                               and s.labels("owner_info", duty="jobs/newcomer")["usename"] == "newcomer",
                               "the name is read by itself", deadline=10)

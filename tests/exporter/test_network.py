@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-# ctest: serial asan
+# ctest: asan
 """The network loses packets without a word, a host of several is dead, a name server does not answer."""
 
 import os

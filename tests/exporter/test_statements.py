@@ -31,7 +31,7 @@ def log():
         with hold_lock(pg, KEY), Exporter(config=config(server(pg.conninfo(), duties=DUTIES))) as e:
             s = e.wait_for(lambda s: led(s) and s.one("section_up", section="roles") == 1, "everything is read")
             polled = s.one("last_success_timestamp_seconds")
-            e.wait_for(lambda s: s.one("last_success_timestamp_seconds") > polled + 4, "polls go on")
+            e.wait_for(lambda s: s.one("last_success_timestamp_seconds") > polled + 3, "polls go on")
             pid = backend(pg)
             left = pg.sql("select count(*), count(*) filter (where granted) from pg_locks where pid = %s", (pid,))
             assert left == [(0, 0)], "idle, the session holds no lock"
