@@ -176,6 +176,13 @@ static const struct scenario owners[] = {
         .told = {"takeover", {2700, 3010}, {2000, 3010}, {0, 1010}, -1, 0, 310, "seen", DUTY_LED},
     },
     {
+        "and learnt when it can be seen",
+        .readings = {{POLL(1), LED(5, 0, "a", NULL)},
+                     {POLL(2), A},
+                     {POLL(3), LED(8, 2700, "a", "10.0.0.2")}},
+        .told = {"takeover", {2700, 3010}, {2000, 3010}, {0, 1010}, -1, 0, 310, "seen", DUTY_LED},
+    },
+    {
         "a session that was renamed returns under its last name",
         .readings = {{POLL(1), A},
                      {POLL(2), LED(5, 10, "z", "10.0.0.1")},

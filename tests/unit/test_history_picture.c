@@ -39,7 +39,9 @@ static void write_duty(struct duty *duty, const char *words, int64_t at_us, stru
                                  .backend_start_us = origin_us,
                                  .acquired_us = TIME_UNKNOWN,
                                  .holder = arena_strdup(arena, owner),
-                                 .client_addr = "10.0.0.1"};
+                                 .application_name = arena_strdup(arena, owner),
+                                 .usename = arena_strdup(arena, "role"),
+                                 .client_addr = arena_strdup(arena, "10.0.0.1")};
 }
 
 /* The next picture, of that second. Frees the one before. */
@@ -132,6 +134,21 @@ static void test_events(void **state)
     }
     static const uint64_t expected[RULE_COUNT] = {1, 2, 2, 1, 0, 2};
     assert_memory_equal(last->duties[0].trail.transitions, expected, sizeof expected);
+    snapshot_unref(last);
+}
+
+/* The owner before a vacancy is remembered when its picture is long gone. */
+static void test_the_last_owner_is_remembered(void **state)
+{
+    (void)state;
+    struct snapshot *last = NEXT(NULL, 1, "j anna");
+    for (int64_t second = 2; second < 5; second++)
+        last = NEXT(last, second, "j");
+    const struct owner *owner = &last->duties[0].trail.last;
+    assert_string_equal(owner->holder, "anna");
+    assert_string_equal(owner->application_name, "anna");
+    assert_string_equal(owner->usename, "role");
+    assert_string_equal(owner->client_addr, "10.0.0.1");
     snapshot_unref(last);
 }
 
@@ -296,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_duty_has_its_own_trail),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_the_last_owner_is_remembered),
         cmocka_unit_test(test_histogram),
         cmocka_unit_test(test_histogram_of_named_duties),
         cmocka_unit_test(test_histogram_without_upper_bound),
