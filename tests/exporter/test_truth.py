@@ -63,18 +63,21 @@ def nobody_leads(exporter):
                       and sum(s.find("shared_owners")) == 0, "the locks of this test are gone")
 
 
-@pytest.mark.parametrize("duty", KEYS)
-def test_a_key_is_its_own_duty_and_no_other(cluster, exporter, duty):
-    with holding(cluster, KEYS[duty]) as conn:
-        samples = exporter.wait_for(lambda s: led(s), f"{duty} is led")
-        assert led(samples) == [duty]
-        assert samples.one("owner_pid", duty=duty, server="db") == pid_of(conn)
-        assert samples.one("owners", duty=duty, server="db") == 1
-        assert samples.one("duty_state", duty=duty, server="db") == 1
-        text = ",".join(map(str, KEYS[duty])) if isinstance(KEYS[duty], tuple) else str(KEYS[duty])
-        assert samples.labels("duty_info", duty=duty, server="db") == {
-            "server": "db", "duty": duty, "mechanism": "lock", "source": "config", "key": text, "team": ""}
+@pytest.mark.parametrize("half", [0, 1], ids=["keys", "neighbours"])
+def test_a_key_is_its_own_duty_and_no_other(cluster, exporter, half):
+    """Half of the keys are held, each by a session of its own; nobody holds the neighbour of any of them."""
+    chosen = list(KEYS)[half::2]
+    with ExitStack() as stack:
+        pids = {duty: pid_of(stack.enter_context(holding(cluster, KEYS[duty]))) for duty in chosen}
+        samples = exporter.wait_for(lambda s: len(led(s)) >= len(chosen), "they are led")
+        assert led(samples) == sorted(chosen)
+        assert {duty: samples.one("owner_pid", duty=duty, server="db") for duty in chosen} == pids
+        assert {samples.one("owners", duty=duty, server="db") for duty in chosen} == {1}
         assert samples.one("unregistered_locks", server="db") == 0
+        for duty in chosen:
+            text = ",".join(map(str, KEYS[duty])) if isinstance(KEYS[duty], tuple) else str(KEYS[duty])
+            assert samples.labels("duty_info", duty=duty, server="db") == {
+                "server": "db", "duty": duty, "mechanism": "lock", "source": "config", "key": text, "team": ""}
 
 
 def test_a_derived_key_is_the_vector_of_the_ledger(cluster, exporter):
