@@ -23,8 +23,8 @@ struct lease_rows {
     size_t n;
 };
 
-/* A table's name as the registry writes it: with its schema, which is public where none is given, in
- * lower case and unquoted where that is the same. What is no name comes back as it is. */
+/* A table's name as the registry writes it: with its schema, which is public where none is given,
+ * in lower case and unquoted where that is the same. What is no name comes back as it is. */
 const char *table_canonical(const char *name, struct arena *arena);
 
 /* The query that reads lease rows of a table, with $1 text[] of their keys. Leases of one table and

@@ -52,8 +52,8 @@ struct pg_batch *pg_batch_start(struct pg_conn *conn, const struct pg_section *s
 /* PG_DONE when every section has its outcome; PG_FAILED when the session is lost. */
 enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err) MUSTCHECK;
 
-/* Waits no longer: every section that has no outcome yet fails with err, and the one that the server
- * is at as cancelled (57014). The session must be abandoned afterwards. */
+/* Waits no longer: every section that has no outcome yet fails with err, and the one that the
+ * server is at as cancelled (57014). The session must be abandoned afterwards. */
 void pg_batch_give_up(struct pg_batch *batch, const struct error *err);
 
 const struct pg_outcome *pg_batch_outcome(const struct pg_batch *batch, size_t section);
