@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: PostgreSQL
 -- What the ledger knows of each duty that is not retired: the registry's row, the newest term and the
 -- one before it, the newest unfinished run, the last complete run, and the yields' totals.
 -- No parameters. One row a duty, from current rows and by index: history does not slow it.
