@@ -120,7 +120,10 @@ void bounds_note_loss(struct step *step)
     trail->lost_seen_us = step->now->read_lower_us;
     trail->lost_until_us = step->before->lease_expires_us;
     trail->lost_generation = step->restarted ? -1 : trail->generation;
-    if (step->now->owners == 0 && !step->restarted && is_term_of(step->now, &trail->last))
+    /* Its term may have begun since, and another session lead already; of a lease that would as
+     * well be the next term of the same holder. */
+    bool its_own = step->now->owners == 0 || step->now->mechanism == MECHANISM_LOCK;
+    if (its_own && !step->restarted && is_term_of(step->now, &trail->last))
         trail->lost_generation = step->now->term.generation;
     sharpen_loss(step);
 }
