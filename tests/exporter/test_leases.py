@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
+# ctest: asan
 """Who leads by a lease: a row with a holder and an expiry, judged by the server's clock, whatever its table looks like."""
 
 import pytest

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
+# ctest: asan
 """What the ledger adds to a lock: terms, runs, thresholds and yields; believed only where pg_locks agrees."""
 
 from contextlib import closing
