@@ -11,6 +11,10 @@
 #include "pg/conn_internal.h"
 #include "pg/decode.h"
 
+/* The isolation is said: where serializable is the default, a standby refuses it, and a deferrable
+ * transaction waits for writers. */
+static const char begin_query[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY";
+
 /* Every limit lives as long as the transaction. The search path is emptied, so that no name but the
  * system's is found unqualified; UTC gives a meaning to timestamps without a zone. A database in
  * SQL_ASCII may hold any bytes, and refuses to send as UTF8 what is none: it sends them raw. */
@@ -86,7 +90,7 @@ static bool send_query(struct pg_conn *conn, struct entry *entry)
 static bool send_section(struct pg_conn *conn, struct entry *entry)
 {
     PGconn *pq = conn->pq;
-    return send_plain(pq, "BEGIN READ ONLY") && send_limits(pq, &entry->section) &&
+    return send_plain(pq, begin_query) && send_limits(pq, &entry->section) &&
            send_query(conn, entry) && send_plain(pq, clock_query) && PQpipelineSync(pq) &&
            send_plain(pq, "COMMIT") && PQpipelineSync(pq);
 }

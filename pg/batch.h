@@ -2,7 +2,7 @@
 /* A batch of independent read-only sections in one round trip.
  *
  * Each section is a transaction of its own in one libpq pipeline:
- *     BEGIN READ ONLY; limits and the clock; the query; the clock; Sync; COMMIT; Sync
+ *     BEGIN .. READ ONLY; limits and the clock; the query; the clock; Sync; COMMIT; Sync
  * so that a section that fails or runs into its timeout loses only itself. The COMMIT stands after
  * the first Sync: before it, a failing query would leave its transaction open and take the next
  * section with it. */

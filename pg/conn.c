@@ -57,6 +57,27 @@ static void wipe(char **secret)
     free(STEAL(*secret));
 }
 
+void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message)
+{
+    const char *severity = PQresultErrorField(message, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *sqlstate = PQresultErrorField(message, PG_DIAG_SQLSTATE);
+    if (!severity) /* PgBouncer sends only the other, which no locale translates there */
+        severity = PQresultErrorField(message, PG_DIAG_SEVERITY);
+    if (!severity || (strcmp(severity, "FATAL") != 0 && strcmp(severity, "PANIC") != 0))
+        return;
+    (void)pg_set_error(&conn->farewell, ERROR_CONNECT, "keep the session",
+                       PQresultErrorField(message, PG_DIAG_MESSAGE_PRIMARY));
+    if (sqlstate)
+        (void)snprintf(conn->farewell.sqlstate, sizeof conn->farewell.sqlstate, "%s", sqlstate);
+}
+
+/* Server messages are never for our standard error. libpq gives a FATAL to an idle session as a
+ * notice. */
+static void take_notice(void *context, const PGresult *notice)
+{
+    pg_conn_note_fatal(context, notice);
+}
+
 /* Hands everything to libpq, which begins to connect. With hosts, they stand in for what the
  * connection string says of them. */
 static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error *err)
@@ -86,6 +107,7 @@ static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error 
     keywords[n] = NULL;
     conn->pq = PQconnectStartParams(keywords, values, 1);
     conn->events = POLLOUT;
+    (void)PQsetNoticeReceiver(conn->pq, take_notice, conn);
     wipe(&conn->password);
     if (conn->pq && PQstatus(conn->pq) != CONNECTION_BAD)
         return true;
@@ -93,7 +115,7 @@ static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error 
                         conn->pq ? PQerrorMessage(conn->pq) : "out of memory");
 }
 
-/* One place needs no list: libpq reads the connection string by itself. */
+/* Names are looked up first; addresses and sockets are libpq's at once. */
 static bool find_hosts(struct pg_conn *conn, struct error *err)
 {
     CLEANUP(hosts_done) struct hosts hosts = {0};
@@ -152,27 +174,6 @@ static bool connected(struct pg_conn *conn, struct error *err)
     return true;
 }
 
-void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message)
-{
-    const char *severity = PQresultErrorField(message, PG_DIAG_SEVERITY_NONLOCALIZED);
-    const char *sqlstate = PQresultErrorField(message, PG_DIAG_SQLSTATE);
-    if (!severity) /* PgBouncer sends only the other, which no locale translates there */
-        severity = PQresultErrorField(message, PG_DIAG_SEVERITY);
-    if (!severity || (strcmp(severity, "FATAL") != 0 && strcmp(severity, "PANIC") != 0))
-        return;
-    (void)pg_set_error(&conn->farewell, ERROR_CONNECT, "keep the session",
-                       PQresultErrorField(message, PG_DIAG_MESSAGE_PRIMARY));
-    if (sqlstate)
-        (void)snprintf(conn->farewell.sqlstate, sizeof conn->farewell.sqlstate, "%s", sqlstate);
-}
-
-/* Server messages are never for our standard error. libpq gives a FATAL to an idle session as a
- * notice. */
-static void take_notice(void *context, const PGresult *notice)
-{
-    pg_conn_note_fatal(context, notice);
-}
-
 bool pg_conn_lost(const struct pg_conn *conn, struct error *err)
 {
     if (conn->farewell.kind == ERROR_NONE)
@@ -194,7 +195,6 @@ enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
         conn->events = POLLOUT;
         return PG_AGAIN;
     case PGRES_POLLING_OK:
-        (void)PQsetNoticeReceiver(conn->pq, take_notice, conn);
         return connected(conn, err) ? PG_DONE : PG_FAILED;
     case PGRES_POLLING_FAILED:
         break;

@@ -18,11 +18,11 @@ static void options_freep(PQconninfoOption **options)
 }
 
 /* Only a PGconn tells what became of string, environment and service file together. This one ends
- * before it looks for a server: libpq refuses the channel binding. */
+ * before it looks for a server, and for a password file: libpq refuses the channel binding. */
 static PQconninfoOption *effective_options(const char *conninfo)
 {
-    const char *const keywords[] = {"dbname", "channel_binding", NULL};
-    const char *const values[] = {conninfo, "only to read the options", NULL};
+    const char *const keywords[] = {"dbname", "password", "channel_binding", NULL};
+    const char *const values[] = {conninfo, "-", "only to read the options", NULL};
     PGconn *pq = PQconnectStartParams(keywords, values, 1);
     PQconninfoOption *options = PQconninfo(pq);
     PQfinish(pq);

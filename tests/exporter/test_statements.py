@@ -70,7 +70,7 @@ def test_every_statement_is_fenced(log):
     assert len(done) > 30
     for transaction in done:
         texts = [text for text, _ in transaction]
-        assert texts[0] == "BEGIN READ ONLY" and texts[-1] == "COMMIT", transaction
+        assert texts[0] == "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY" and texts[-1] == "COMMIT", transaction
         limits, parameters = transaction[1]
         for name in ("lock_timeout", "statement_timeout"):
             assert re.search(rf"set_config\('{name}', \$\d, true\)", limits), limits
