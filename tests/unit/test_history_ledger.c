@@ -284,6 +284,13 @@ static const struct scenario losses[] = {
         .told = {"", {20, 1400}, {0, 0}, {0, 250}, -1, 58610, 0, "ledger", DUTY_LED},
     },
     {
+        "but not while its own term is not begun",
+        .readings = {{POLL(60), B, .term = {2, 9, 20, 1400, .instance = "z"},
+                      .previous = {1, .acquired = 500, .ended = 1300, .reason = "shutdown",
+                                   .instance = "a"}}},
+        .told = {"", {20, 60010}, {0, 0}, NEVER, 800, 0, 59990, "first seen held", DUTY_LED},
+    },
+    {
         "but not a refusal that is older than the server",
         .readings = {{POLL(60), LED(6, 20, "b", "10.0.0.2"), .boot = 1200,
                       .term = {2, 6, 20, 1400, .refused = 1150, .instance = "b"},

@@ -59,6 +59,8 @@ static const struct {
     bool stranger;
 } state_rows[] = {
     {"not read", DUTY_UNKNOWN, .unread = true, .owners = 1},
+    {"not read, and a stranger before", DUTY_UNKNOWN, .unread = true, .owners = 1, .strangers = 1,
+     .stranger = true},
     {"nobody leads", DUTY_VACANT, .owners = 0},
     {"led, no run", DUTY_LED, .owners = 1, .stall_after = 60},
     {"led, its run moves", DUTY_LED, .owners = 1, .stall_after = 60, .run = true,
@@ -303,6 +305,28 @@ static void test_infinite_acquisition(void **state)
     }
 }
 
+/* From the ledger alone: when, at least nothing, and at most since the end before. */
+static void test_recorded_takeover(void **state)
+{
+    struct duty duty = led_duty();
+    (void)state;
+    duty.term_begun = true;
+    duty.term.instance = "b";
+    duty.term.acquired_us = now_us - 65 * SECOND_US;
+    duty.previous.instance = "a";
+    duty.previous.generation = 7;
+    duty.previous.ended_us = now_us - 66 * SECOND_US;
+    duty.previous.end_reason = "shutdown";
+    judge(&duty);
+    assert_int_equal(duty.trail.takeover_at_us, now_us - 65 * SECOND_US);
+    assert_int_equal(duty.trail.takeover_lower_us, 0);
+    assert_int_equal(duty.trail.takeover_upper_us, SECOND_US);
+    /* said once, it stays */
+    duty.previous.ended_us = now_us - 69 * SECOND_US;
+    judge(&duty);
+    assert_int_equal(duty.trail.takeover_upper_us, SECOND_US);
+}
+
 /* Nothing is told of an owner that there is not, or whom nobody could read. */
 static void test_no_owner(void **state)
 {
@@ -329,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_lease),
         cmocka_unit_test(test_age),
         cmocka_unit_test(test_infinite_acquisition),
+        cmocka_unit_test(test_recorded_takeover),
         cmocka_unit_test(test_no_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
