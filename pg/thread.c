@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-enum { STACK_SIZE = 256 * 1024 };
+enum { STACK_SIZE = 512 * 1024 };
 
 bool thread_run_detached(void *(*run)(void *), void *argument)
 {

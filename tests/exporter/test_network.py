@@ -76,19 +76,21 @@ def test_first_host_dead(pg):
 
 
 HOSTS = [
-    # conninfo (DEAD and GOOD are ports), seconds within which the server is found
+    # conninfo (DEAD and GOOD are ports, SOCKET is a directory), seconds within which the server is found
     ("host=127.0.0.1,127.0.0.1,127.0.0.1 port=DEAD,DEAD,GOOD", 12),
     ("hostaddr=127.0.0.1,127.0.0.1 port=DEAD,GOOD", 6),
     ("host=db-a,db-b hostaddr=127.0.0.1,127.0.0.1 port=DEAD,GOOD", 6),
     ("postgresql://127.0.0.1:DEAD,localhost:GOOD/?target_session_attrs=read-write", 6),
     ("postgresql://localhost:GOOD/", 2),
+    ("host=SOCKET port=GOOD", 2),
+    ("host=127.0.0.1,SOCKET port=DEAD,GOOD", 6),
 ]
 
 
 @pytest.mark.parametrize("conninfo, within", HOSTS)
 def test_hosts(pg, conninfo, within):
     with black_hole() as dead:
-        text = conninfo.replace("DEAD", str(dead)).replace("GOOD", str(pg.port))
+        text = conninfo.replace("DEAD", str(dead)).replace("GOOD", str(pg.port)).replace("SOCKET", str(pg.base))
         with Exporter(text, env={"PGUSER": "postgres", "PGDATABASE": "postgres"}) as e:
             e.wait_for(lambda s: s.one("up") == 1, "found", deadline=within)
 
