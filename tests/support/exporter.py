@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """Starts the real exporter and reads what it serves."""
 
+import atexit
 import gzip
 import http.client
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -65,6 +67,7 @@ class Exporter:
     def __init__(self, conninfo=None, config=None, options=(), env=None, wrapper=()):
         self.port = free_port()
         self.base = Path(tempfile.mkdtemp(prefix="pgleader-exporter-"))
+        atexit.register(shutil.rmtree, self.base, ignore_errors=True)  # its log may be read until then
         self.config_path = self.base / "pgleader.yml"
         self.argv = [*wrapper, str(program()), f"--web.listen-address=127.0.0.1:{self.port}", *options]
         if config is not None:
