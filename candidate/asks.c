@@ -49,6 +49,7 @@ static const char *const texts[ASKS] = {
         "SELECT pg_catalog.count(DISTINCT (a.application_name, a.client_addr)) AS candidates "
         "FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE "
         "pg_catalog.starts_with(a.application_name, $1)",
+    [ASK_QUEUE] = "SELECT pgleader.wait_for_duty($1) AS yes",
     [ASK_CHECK] =
         "SELECT pg_catalog.pg_backend_pid() AS pid, "
         "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
@@ -106,6 +107,7 @@ static const struct pg_column columns[ASKS][8] = {
     [ASK_REPORT] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_COUNT] = {FIELD("candidates", PG_INT8, candidates)},
     [ASK_TRY] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_QUEUE] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_CHECK] = {FIELD("pid", PG_INT4, pid), FIELD("nonce", PG_TEXT, nonce),
                    FIELD("yes", PG_BOOL, yes)},
     [ASK_BEGIN] = {FIELD("generation", PG_INT8, generation)},

@@ -18,6 +18,7 @@ enum ask {
     ASK_REPORT, /* $1 duty, $2 generation, $3 instance: our old work has stopped */
     ASK_COUNT,  /* $1 prefix of the kit's names: how many candidates there are */
     ASK_TRY,    /* $1, $2 key */
+    ASK_QUEUE,  /* $1 duty: waits a bounded time in the lock's own queue */
     ASK_CHECK,  /* $1 classid, $2 objid, $3 objsubid */
     ASK_BEGIN,  /* $1 duty, $2 instance, $3 stop_within, $4 last refusal */
     ASK_SETTLE, /* $1 duty: what is known of the predecessor's work */

@@ -49,6 +49,7 @@ struct lead *lead_new(const struct lead_options *options, struct error *err)
     lead->generation = lead->unreported = -1;
     lead->candidates = 2;
     lead->has_key = options->key != NULL;
+    lead->queue = options->queue;
     if (options->key)
         lead->key = *options->key;
     make_name(lead);
@@ -164,6 +165,7 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[4])
         values[1] = arena_printf(arena, "%" PRId64, options->timing.server_holds_us / 1000);
         return 2;
     case ASK_KEY:
+    case ASK_QUEUE:
     case ASK_SETTLE:
         values[0] = options->duty;
         return 1;
@@ -300,7 +302,7 @@ static void run_out(struct lead *lead)
     if (lead->phase == PHASE_DOWN) {
         start_connecting(lead);
     } else if (lead->phase == PHASE_WAITING) {
-        if (lead->next == ASK_TRY)
+        if (lead->next == ASK_TRY || lead->next == ASK_QUEUE)
             (void)lead_move(lead, EVENT_TRY, NULL);
         lead_ask(lead, lead->next);
     } else {

@@ -22,6 +22,7 @@ struct lead_options {
     const char *instance;
     const struct lock_key *key; /* NULL: as the ledger's registry has it */
     struct timing timing;
+    bool queue;        /* wait in the lock's own queue, through the ledger, instead of trying */
     int64_t settle_us; /* -1: as long as the predecessor's term says; 0: not at all */
     void *context;
     /* Work may start: under that generation, or -1 without a ledger. */

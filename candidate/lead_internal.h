@@ -30,7 +30,7 @@ struct lead {
     int failures;
     int32_t candidates;
     struct lock_key key;
-    bool has_key, ledger, working, stopping, holds;
+    bool has_key, ledger, queue, warned, working, stopping, holds;
     int64_t generation;             /* of the present term, -1: none */
     int64_t unreported;             /* of a term lost, whose work has stopped; -1: none */
     const struct lead_rule *reason; /* of giving up */

@@ -17,7 +17,7 @@ static enum ask next_of_follower(const struct lead *lead)
         return ASK_REPORT;
     if (clock_boottime_us() - lead->counted_us > count_every_us)
         return ASK_COUNT;
-    return ASK_TRY;
+    return lead->queue && lead->ledger ? ASK_QUEUE : ASK_TRY;
 }
 
 static void follow(struct lead *lead, int64_t pause_us)
@@ -45,9 +45,12 @@ static void took_setup(struct lead *lead, const struct reply *reply)
         return;
     }
     lead->failures = 0;
-    if (!lead->ledger && !reply->has_ledger)
+    if (!reply->has_ledger && !lead->warned)
         lead_tell(lead, NULL, NULL,
-                  "there is no ledger in this database: no generations, and no settling");
+                  lead->queue ? "there is no ledger in this database: no generations, no settling, "
+                                "and trying instead of waiting in the queue"
+                              : "there is no ledger in this database: no generations, no settling");
+    lead->warned = !reply->has_ledger;
     lead->ledger = reply->has_ledger;
     if (reply->in_recovery) {
         lead_tell(lead, NULL, NULL,
@@ -129,7 +132,7 @@ static void took_try(struct lead *lead, const struct reply *reply)
         return;
     }
     (void)lead_move(lead, EVENT_REFUSED, NULL);
-    follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
+    follow(lead, lead->ask == ASK_QUEUE ? 0 : timing_try_pause_us(lead->candidates, lead_random()));
 }
 
 /* pid, nonce and key in one statement: only all three prove that this session holds the lock. */
@@ -206,6 +209,7 @@ void lead_took_reply(struct lead *lead, const struct reply *reply)
         follow(lead, 0);
         return;
     case ASK_TRY:
+    case ASK_QUEUE:
         took_try(lead, reply);
         return;
     case ASK_CHECK:
@@ -244,6 +248,12 @@ void lead_refused(struct lead *lead, const struct error *err)
     } else if (beginning && strcmp(err->sqlstate, "PL002") == 0) {
         lead_tell(lead, NULL, err, NULL); /* the registry has another lock for the duty */
         lead_end_candidacy(lead, LEAD_REFUSED);
+    } else if (lead->ask == ASK_QUEUE && strcmp(err->sqlstate, "PL003") == 0) {
+        lead_tell(lead, NULL, NULL,
+                  "the ledger does not know this duty: trying instead of waiting in the queue");
+        lead->queue = false;
+        (void)lead_move(lead, EVENT_REFUSED, NULL);
+        follow(lead, 0);
     } else if (lead->ask == ASK_REPORT) {
         lead->unreported = -1; /* the term is not ours to report any more */
         follow(lead, 0);

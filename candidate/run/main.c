@@ -28,7 +28,7 @@ enum exit_code {
 };
 
 struct arguments {
-    const char *duty, *lock, *name, *status_file, *log_format;
+    const char *duty, *lock, *name, *wait, *status_file, *log_format;
     int64_t timeout_us, kill_after_us, settle_us;
     bool recontend, version, help;
 };
@@ -270,6 +270,7 @@ static int run_candidate(const struct arguments *arguments, const char *conninfo
         .gained = gained,
         .lost = lost,
         .told = told,
+        .queue = strcmp(arguments->wait, "queue") == 0,
     };
     options.timing.kill_after_us = arguments->kill_after_us;
     run.signal_fd = block_signals();
@@ -306,6 +307,7 @@ int main(int argc, char **argv)
 {
     struct arguments arguments = {.name = default_instance(),
                                   .log_format = "logfmt",
+                                  .wait = "try",
                                   .kill_after_us = 3 * SECOND_US,
                                   .settle_us = -1};
     const struct option_row table[] = {
@@ -320,6 +322,9 @@ int main(int argc, char **argv)
          OPTION_DURATION, &arguments.kill_after_us},
         {"settle", "TIME", "0: begin without waiting for a lost predecessor's work to stop.",
          "as its term says", OPTION_DURATION, &arguments.settle_us},
+        {"wait", "HOW",
+         "try: try again and again; queue: wait in the lock's own queue, through the ledger.",
+         "try", OPTION_STRING, &arguments.wait},
         {"recontend", NULL, "After a loss compete again instead of ending with 76.", "off",
          OPTION_FLAG, &arguments.recontend},
         {"status-file", "FILE", "Where to write how it ended, as JSON.", NULL, OPTION_STRING,
@@ -353,6 +358,9 @@ int main(int argc, char **argv)
     if (!log_format_parse(arguments.log_format, &format))
         (void)error_set(&err, ERROR_USAGE, "could not read --log.format=%s: not logfmt or json",
                         arguments.log_format);
+    else if (strcmp(arguments.wait, "try") != 0 && strcmp(arguments.wait, "queue") != 0)
+        (void)error_set(&err, ERROR_USAGE, "could not read --wait=%s: not try or queue",
+                        arguments.wait);
     else if (!arguments.duty)
         (void)error_set(&err, ERROR_USAGE, "could not lead: --duty is missing");
     else if (separator >= argc - 1)

@@ -171,6 +171,27 @@ def test_without_the_ledger(pg, shared):
                       "and objsubid = 2 and granted and classid = 12") == [(12, 4294967289, 2)]
 
 
+def test_queue(pg, duty, shared):
+    """In the lock's own queue the successor begins at once, and nothing is logged for it."""
+    before = len(pg.log_text())
+    options = ["--recontend", "--wait=queue", "--settle=0"]
+    with Candidate(pg.conninfo(), "a", duty, None, options, shared), Candidate(pg.conninfo(), "b", duty, None, options,
+                                                                              shared):
+        first = wait_for_note(shared, "beat")
+        wait_until(lambda: pg.sql("select 1 from pg_locks where locktype = 'advisory' and not granted"), "one waits")
+        pg.sql("select pg_terminate_backend(%s)", (owner_pid(pg, duty),))
+        second = wait_until(lambda: next((n for n in notes(shared) if n[3] != first[3]), None), "the other works")
+        assert second[2] != first[2]
+    assert [line for line in pg.log_text()[before:].splitlines() if "ERROR" in line] == []
+
+
+def test_queue_without_the_ledger(pg, shared):
+    """It falls back to trying, and says so."""
+    with Candidate(pg.conninfo("template1"), "x", "jobs/plain", None, ["--lock=99", "--wait=queue"], shared) as run:
+        wait_for_note(shared, "beat")
+        assert "trying instead of waiting in the queue" in run.log()
+
+
 def test_a_restart_of_the_server(pg, duty, shared):
     with Candidate(pg.conninfo(), "x", duty, None, ["--recontend"], shared):
         generation = wait_for_note(shared, "beat")[3]
