@@ -109,7 +109,7 @@ BEGIN
 
     -- What decides a duty, from register_duty's arguments: a duty row with only that filled.
     CREATE FUNCTION pgleader.read_authority(duty text, lock_key bigint, lock_pair int[],
-        environment text, key_version int, lease_table text, lease_row text) RETURNS pgleader.duty
+        environment text, version int, lease_table text, lease_row text) RETURNS pgleader.duty
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         wanted pgleader.duty;
@@ -119,10 +119,10 @@ BEGIN
         wanted.mechanism := 'lock';
         IF num_nonnulls(lock_key, lock_pair, lease_table) > 1
             OR (lease_row IS NOT NULL AND lease_table IS NULL)
-            OR (key_version IS NOT NULL AND num_nonnulls(lock_key, lock_pair, lease_table) > 0) THEN
+            OR (version IS NOT NULL AND num_nonnulls(lock_key, lock_pair, lease_table) > 0) THEN
             RAISE EXCEPTION 'could not register duty "%": more than one thing decides it', duty
                 USING ERRCODE = 'invalid_parameter_value',
-                    HINT = 'Give one of lock_key, lock_pair, environment (with key_version), or '
+                    HINT = 'Give one of lock_key, lock_pair, environment (with version), or '
                         'lease_table (with lease_row).';
         ELSIF lease_table IS NOT NULL THEN
             wanted.mechanism := 'lease';
@@ -148,7 +148,7 @@ BEGIN
                         'it), or lease_table.';
         ELSE
             IF key IS NULL THEN
-                wanted.key_version := coalesce(read_authority.key_version, 1);
+                wanted.key_version := coalesce(version, 1);
                 key := pgleader.derive_key(environment, duty, wanted.key_version);
             END IF;
             wanted.lock_classid := pgleader.key_classid(key);
@@ -214,7 +214,7 @@ BEGIN
 
     CREATE FUNCTION pgleader.register_duty(duty text,
         lock_key bigint DEFAULT NULL, lock_pair int[] DEFAULT NULL,
-        environment text DEFAULT NULL, key_version int DEFAULT NULL,
+        environment text DEFAULT NULL, version int DEFAULT NULL,
         lease_table text DEFAULT NULL, lease_row text DEFAULT NULL,
         candidates text DEFAULT NULL, min_candidates int DEFAULT NULL,
         stall_after interval DEFAULT NULL, run_every interval DEFAULT NULL,
@@ -234,9 +234,9 @@ BEGIN
         SELECT * INTO known FROM pgleader.duty x WHERE x.duty = register_duty.duty;
         d := known;
         IF known.duty_id IS NULL
-            OR num_nonnulls(lock_key, lock_pair, environment, key_version, lease_table, lease_row) > 0 THEN
+            OR num_nonnulls(lock_key, lock_pair, environment, version, lease_table, lease_row) > 0 THEN
             d := pgleader.with_authority(known, pgleader.read_authority(duty, lock_key, lock_pair,
-                coalesce(environment, known.environment), key_version, lease_table, lease_row));
+                coalesce(environment, known.environment), version, lease_table, lease_row));
         END IF;
         d.retired_at          := NULL;
         d.environment         := coalesce(register_duty.environment, known.environment);

@@ -28,7 +28,6 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* By the server's clock: one that was set says nothing of the cost. */
 /* What is asked for, or what the cost allowed at the last poll. */
 static int64_t stretched_us(const struct pace *pace)
 {

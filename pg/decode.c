@@ -217,7 +217,7 @@ bool pg_answer_decode(const struct pg_answer *answer, const struct pg_column *co
                       struct error *err)
 {
     enum { COLUMNS_MAX = 64 };
-    int indexes[COLUMNS_MAX];
+    int indexes[COLUMNS_MAX] = {0};
     const PGresult *result = answer->result;
     if (!find_columns(result, columns, indexes, err))
         return false;

@@ -80,10 +80,10 @@ def test_short_locks(pg):
             for thread in threads:
                 thread.join()
         assert max(watch.values("unregistered_locks")) > 0, "the queue was seen"
-        names = [{(name, tuple(sorted(have.items()))) for name, have, _ in samples} for _, samples in watch.scrapes]
+        names = [{(name, tuple(sorted(have.items()))) for name, have, _ in samples} for _, _, samples in watch.scrapes]
         assert all(there == names[0] for there in names), f"series came or went: {set.union(*names) - names[0]}"
-        assert all(discovered(samples) == set() for _, samples in watch.scrapes)
-        assert all(led(samples) for _, samples in watch.scrapes)
+        assert all(discovered(samples) == set() for _, _, samples in watch.scrapes)
+        assert all(led(samples) for _, _, samples in watch.scrapes)
 
 
 def test_lock_table_full():

@@ -69,7 +69,7 @@ def test_missing_then_installed_then_dropped(pg, newest, database):
                 assert NOTED not in s.duties()
         assert set(watch.values("up")) == {1.0}
         assert set(watch.values("leader_held", duty=PLAIN)) == {1.0}
-        assert watch.scrapes[-1][1].one("connects_total") == 1
+        assert watch.scrapes[-1].samples.one("connects_total") == 1
 
 
 def test_replaced(pg, newest, database):

@@ -116,7 +116,7 @@ def test_revoked_and_granted(pg):
                        "everything is read again by itself", deadline=20)
         assert set(watch.values("up")) == {1.0}
         assert set(watch.values("owner_pid", duty=PLAIN)) == {full.one("owner_pid", duty=PLAIN)}
-        last = watch.scrapes[-1][1]
+        last = watch.scrapes[-1].samples
         for rule in ("lost", "takeover", "returned"):
             assert last.one("transitions_total", duty=PLAIN, rule=rule) == 0, "what may not be seen has not changed"
 

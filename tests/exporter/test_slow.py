@@ -50,7 +50,7 @@ def test_statement_timeout(pg):
             e.wait_for(all_read(1), "read again by itself")
         assert set(watch.values("up")) == {1.0} and set(watch.values("leader_held", duty=DUTY)) == {1.0}
         assert "sqlstate=57014" in e.log()
-        assert watch.scrapes[-1][1].one("connects_total") == 1, "the session was kept"
+        assert watch.scrapes[-1].samples.one("connects_total") == 1, "the session was kept"
 
 
 def test_many_slow_statements(pg):

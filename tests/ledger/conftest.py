@@ -19,30 +19,25 @@ LOGINS = {"worker": "pgleader_candidate", "watcher": "pgleader_reader", "oncall"
 @pytest.fixture(scope="session", params=MAJORS, ids="pg{}".format)
 def cluster(request):
     with Cluster(request.param) as server:
-        server.sql("create database template_ledger")
-        server.install_ledger("template_ledger")
+        server.sql("create database ledger")
+        server.install_ledger("ledger")
         for name, role in LOGINS.items():
             server.sql(f"create role {name} login" + (f" in role {role}" if role else ""))
         yield server
 
 
 @pytest.fixture(scope="session")
-def databases(cluster):
-    """Two databases with the ledger, and one without. Making one is slow: tests share them."""
-    for name in ("ledger", "other_ledger"):
-        cluster.sql(f"create database {name} template template_ledger")
-    cluster.sql("create database bare")
-    made = {name: Ledger(cluster, name) for name in ("ledger", "other_ledger", "bare")}
+def shared_ledger(cluster):
+    made = Ledger(cluster, "ledger")
     yield made
-    for database in made.values():
-        database.close()
+    made.close()
 
 
 @pytest.fixture
-def ledger(databases):
-    """A database with the ledger, in which each test uses duties of its own."""
-    yield databases["ledger"]
-    databases["ledger"].close_sessions()
+def ledger(shared_ledger):
+    """A database with the ledger, in which each test uses duties of its own: making one is slow."""
+    yield shared_ledger
+    shared_ledger.close_sessions()
 
 
 @pytest.fixture
@@ -53,15 +48,25 @@ def own_ledger(ledger):
 
 
 @pytest.fixture
-def other_ledger(databases):
+def other_ledger(cluster):
     """A second database of the same server, with a ledger of its own."""
-    yield databases["other_ledger"]
-    databases["other_ledger"].close_sessions()
+    cluster.sql("create database other_ledger")
+    cluster.install_ledger("other_ledger")
+    made = Ledger(cluster, "other_ledger")
+    yield made
+    made.close()
+    cluster.sql("drop database other_ledger")
+
+
+@pytest.fixture(scope="session")
+def bare_database(cluster):
+    cluster.sql("create database bare")
+    return "bare"
 
 
 @pytest.fixture
-def bare(cluster, databases):
+def bare(cluster, bare_database):
     """The name of a database without the ledger."""
-    databases["bare"].sql("drop schema if exists pgleader cascade")
+    cluster.sql("drop schema if exists pgleader cascade", dbname=bare_database)
     cluster.sql("alter database bare owner to postgres")
-    return "bare"
+    return bare_database

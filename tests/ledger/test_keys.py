@@ -45,3 +45,4 @@ def test_a_database_in_another_encoding_derives_the_same(cluster):
         except UnicodeEncodeError:
             continue  # such a database cannot hold the name
         assert cluster.sql("select pgleader.derive_key(%s, %s)", (environment, duty), dbname="latin") == [(int(key),)]
+    cluster.sql("drop database latin")

@@ -99,11 +99,27 @@ class Cluster:
         return done
 
     def init(self):
-        self.command(self.bin / "initdb", "-D", self.data, "-U", self.user, "-A", "trust", "-N",
-                     "-E", "UTF8", "--locale=C")
+        self.command("cp", "-a", self.template(), self.data)
         self.configure(self.settings)
         if self.hba:
             self.write(self.data / "pg_hba.conf", self.hba)
+
+    def template(self):
+        """A data directory as initdb makes it, made once a machine: a copy is there in a tenth of the time.
+
+        Clusters of one major version therefore share their system identifier, as copies of a disk would.
+        """
+        made = int((self.bin / "initdb").stat().st_mtime)
+        found = Path(tempfile.gettempdir()) / f"pgleader-template-{os.getuid()}-{self.major}-{made}"
+        if not found.exists():
+            fresh = self.base / "template"
+            self.command(self.bin / "initdb", "-D", fresh, "-U", self.user, "-A", "trust", "-N",
+                         "-E", "UTF8", "--locale=C")
+            try:
+                fresh.rename(found)
+            except OSError:
+                shutil.rmtree(fresh)  # another test was quicker
+        return found
 
     def write(self, path, text, mode="w"):
         with open(path, mode, encoding="utf-8") as f:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import namedtuple
 from contextlib import contextmanager
 
 from .wait import wait_until
@@ -45,13 +46,16 @@ def frozen(pid):
             pass
 
 
+Scrape = namedtuple("Scrape", "began ended samples")
+
+
 class Watcher:
     """Scrapes as fast as it can while the block runs; `with Watcher(exporter) as w:` then w.scrapes."""
 
     def __init__(self, exporter, every=0.02):
         self.exporter = exporter
         self.every = every
-        self.scrapes = []  # (time, samples)
+        self.scrapes = []  # what was judged, was judged between began and ended
         self.error = None
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -75,10 +79,12 @@ class Watcher:
             self.error = error
 
     def scrape(self):
-        self.scrapes.append((time.time(), self.exporter.scrape()))
+        began = time.time()
+        samples = self.exporter.scrape()
+        self.scrapes.append(Scrape(began, time.time(), samples))
 
     def values(self, name, **labels):
-        return [samples.one(name, **labels) for _, samples in self.scrapes]
+        return [samples.one(name, **labels) for _, _, samples in self.scrapes]
 
 
 def led(samples, duty=DUTY, **labels):

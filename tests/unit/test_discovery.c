@@ -208,6 +208,46 @@ static void test_named_locks_are_not_discovered(void **state)
     snapshot_unref(scene.last);
 }
 
+/* Whatever the order of names and keys, and beside leases; a key that is reserved is named too. */
+static void test_many_names(void **state)
+{
+    struct scene scene = scene_of(0, 50);
+    const struct held held[] = {held_by(1, 1), held_by(2, 2), held_by(3, 3), held_by(-4, 4),
+                                held_by(5, 5), held_by(0, 6), held_by(99, 7)};
+    struct config_duty named[] = {lock_duty("a/a", 5), lock_duty("b/b", 1),
+                                  lock_duty("c/c", 3), lock_duty("d/d", -4),
+                                  lock_duty("e/e", 2), lease_duty("f/f", "public.l", "r")};
+    (void)state;
+    named[2].next_key = lock_key_from_int8(99);
+    name_duties(&scene, named, 3, named + 3, 3);
+    assert_string_equal(names_in(look_at(&scene, 0, held, 7)),
+                        "a/a advisory/0 b/b c/c d/d e/e f/f");
+    assert_int_equal(scene.last->unregistered_locks, 1);
+    snapshot_unref(scene.last);
+}
+
+/* Sessions that share a lock are watched each by itself, in whatever order they come. */
+static void test_watched_by_session(void **state)
+{
+    struct scene scene = scene_of(60 * SECOND_US, 50);
+    struct lock_key key = lock_key_from_int8(7);
+    const struct held held[] = {{key, 30, .shared = true},
+                                {key, 10, .shared = true},
+                                {key, 20, .shared = true},
+                                {key, 50, .shared = true},
+                                {key, 40, .shared = true}};
+    (void)state;
+    for (size_t n = 1; n <= 5; n++)
+        (void)look_at(&scene, 10 * (int64_t)n, held, n);
+    for (size_t i = 0; i < 5; i++) {
+        static const int64_t since[] = {20, 30, 10, 50, 40}; /* by pid */
+        assert_int_equal(scene.last->watched[i].pid, 10 + 10 * (int)i);
+        assert_int_equal(scene.last->watched[i].since_us,
+                         INT64_C(1700000000) * SECOND_US + since[i] * SECOND_US);
+    }
+    snapshot_unref(scene.last);
+}
+
 /* A duty may have the name that discovery would give to another lock. */
 static void test_a_name_is_given_once(void **state)
 {
@@ -257,6 +297,8 @@ int main(void)
         cmocka_unit_test(test_a_smaller_limit_drops_members),
         cmocka_unit_test(test_short_random_locks_are_no_churn),
         cmocka_unit_test(test_named_locks_are_not_discovered),
+        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_watched_by_session),
         cmocka_unit_test(test_a_name_is_given_once),
         cmocka_unit_test(test_a_clock_that_was_set_back),
     };

@@ -125,6 +125,27 @@ static void test_our_locks(void **state)
     arena_free(arena);
 }
 
+/* Whatever the order in which pg_locks shows them. */
+static void test_granted_first(void **state)
+{
+    static const struct lock_row mixed[] = {
+        {LOCK(0, 50, 1, 30, false)}, {LOCK(0, 50, 1, 40, true)},  {LOCK(0, 50, 1, 10, false)},
+        {LOCK(0, 50, 1, 5, true)},   {LOCK(0, 50, 1, 20, false)}, {LOCK(0, 50, 1, 25, true)},
+    };
+    static const int32_t expected[] = {5, 25, 40, 10, 20, 30};
+    struct arena *arena = arena_new();
+    struct sessions sessions;
+    size_t n = 0;
+    (void)state;
+    sessions_index(mixed, COUNT(mixed), OURS, arena, &sessions);
+    const struct lock_row *const *found =
+        sessions_of_key(&sessions, (struct lock_key){0, 50, 1}, &n);
+    assert_int_equal(n, COUNT(expected));
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(found[i]->pid, expected[i]);
+    arena_free(arena);
+}
+
 /* Granted locks of other databases or of an extension: counted, never decoded. */
 static void test_foreign_locks(void **state)
 {
@@ -322,10 +343,10 @@ static void test_candidates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_our_locks),          cmocka_unit_test(test_foreign_locks),
-        cmocka_unit_test(test_sessions_once_each), cmocka_unit_test(test_alive),
-        cmocka_unit_test(test_hidden_start),       cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_our_locks),     cmocka_unit_test(test_granted_first),
+        cmocka_unit_test(test_foreign_locks), cmocka_unit_test(test_sessions_once_each),
+        cmocka_unit_test(test_alive),         cmocka_unit_test(test_hidden_start),
+        cmocka_unit_test(test_nothing),       cmocka_unit_test(test_candidates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

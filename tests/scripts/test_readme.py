@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The README's road for one's own database, walked as it is written: the role, the exporter, the ledger, a worker."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.support.cluster import ROOT, Cluster
+from tests.support.exporter import Exporter
+from tests.support.source import text
+
+README = text(ROOT / "README.md")
+GENERATION = "60285822"
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
+def block(language, word):
+    """The one block of that language that contains the word."""
+    found, = (b for b in blocks(language) if word in b)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as pg:
+        pg.sql("create database app")
+        pg.sql("create role invoice_worker login")
+        pg.sql(block("sql", "CREATE ROLE pgleader"), dbname="app")
+        yield pg
+
+
+def shell(cluster, command):
+    """Runs a command as in the README, with libpq pointed at the cluster."""
+    env = {**os.environ, "PGHOST": str(cluster.base), "PGPORT": str(cluster.port), "PGUSER": cluster.user}
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_role_is_enough(cluster):
+    """The README's grant makes the exporter privileged, with nothing installed."""
+    with Exporter(conninfo=cluster.conninfo("app", user="pgleader")) as exporter:
+        samples = exporter.wait_for(lambda s: s.one("up") == 1, "the server is up")
+        assert samples.one("privileged") == 1
+        assert samples.one("ledger_version") == 0
+
+
+def test_the_ledger_and_a_worker(cluster):
+    """The installation lines run; then the worker's statements, in the session that holds the lock."""
+    for line in re.findall(r"^\$ (.*)", block("console", "cat ledger/").replace("\\\n", " "), re.M):
+        shell(cluster, line)
+    statements = [line.split("--")[0].strip() for line in block("sql", "pg_try_advisory_lock").strip().splitlines()]
+    with cluster.connect("app", user="invoice_worker") as conn:
+        generation = GENERATION
+        for statement in statements:
+            row = conn.execute(statement.replace(GENERATION, generation)).fetchone()
+            if "begin_term" in statement:
+                generation = str(row[0])
+    assert generation != GENERATION
+    assert cluster.sql("select status, receipt from pgleader.run", dbname="app") == [("complete", {"invoices": 200})]
+    with Exporter(conninfo=cluster.conninfo("app", user="pgleader")) as exporter:
+        exporter.wait_for(lambda s: s.one("last_run_cursor", duty="jobs/invoice-reconcile") == 40, "the run is seen")
