@@ -20,3 +20,8 @@ int64_t clock_realtime_us(void)
 {
     return read_clock(CLOCK_REALTIME);
 }
+
+int64_t clock_boottime_us(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}

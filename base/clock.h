@@ -15,3 +15,4 @@
 
 int64_t clock_monotonic_us(void); /* CLOCK_MONOTONIC: deadlines, freshness */
 int64_t clock_realtime_us(void);  /* since the Unix epoch: log lines, last_success */
+int64_t clock_boottime_us(void);  /* CLOCK_BOOTTIME: goes on while the machine is suspended */
