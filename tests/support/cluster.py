@@ -200,7 +200,7 @@ class Cluster:
         """A streaming standby of this cluster; needs wal_level=replica (the default). Not started."""
         other = Cluster(self.major, self.settings)
         self.command(self.bin / "pg_basebackup", "-D", other.data, "-h", self.base, "-p", self.port,
-                     "-U", self.user, "-R", "-c", "fast", "-X", "stream")
+                     "-U", self.user, "-R", "-N", "-c", "fast", "-X", "stream")
         other.configure(other.settings)
         return other
 
