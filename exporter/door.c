@@ -32,6 +32,7 @@ struct door {
     pthread_mutex_t mutex; /* guards what follows; a visitor leaves under it, so that its fd is open
                               while the mutex is held */
     size_t n;              /* admitted and not yet left */
+    size_t n_listed;       /* entered and not yet sent away */
     struct visitor *first, *last; /* those who have entered, in that order */
 };
 
@@ -40,6 +41,7 @@ static void unlist(struct door *door, struct visitor *visitor)
     *(visitor->prev ? &visitor->prev->next : &door->first) = visitor->next;
     *(visitor->next ? &visitor->next->prev : &door->last) = visitor->prev;
     visitor->listed = false;
+    door->n_listed--;
 }
 
 /* The web server's thread sees the end of the stream and closes. */
@@ -225,6 +227,8 @@ void door_free(struct door *door)
     free(door);
 }
 
+/* Who was counted in while nobody had entered yet could not send anyone away: that is made up for
+ * here, or the newcomers would wait for a deadline of those who came before them. */
 void door_enter(struct door *door, struct visitor *visitor, int fd)
 {
     visitor->fd = fd;
@@ -235,6 +239,8 @@ void door_enter(struct door *door, struct visitor *visitor, int fd)
     visitor->prev = door->last;
     *(door->last ? &door->last->next : &door->first) = visitor;
     door->last = visitor;
+    if (++door->n_listed > door->max_visitors)
+        send_away_one(door);
     pthread_mutex_unlock(&door->mutex);
 }
 
