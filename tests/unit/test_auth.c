@@ -284,6 +284,14 @@ static void test_same_question_is_asked_once(void **state)
     stop(auth);
 }
 
+/* Processor time of all threads: what others do on the machine does not count. */
+static int64_t spent_us(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return now.tv_sec * SECOND_US + now.tv_nsec / 1000;
+}
+
 static int64_t least_time_us(struct auth *auth, const char *name)
 {
     int64_t least_us = INT64_MAX;
@@ -291,9 +299,9 @@ static int64_t least_time_us(struct auth *auth, const char *name)
         char text[64];
         bool parked;
         (void)snprintf(text, sizeof text, "%s:%d", name, i);
-        int64_t start_us = clock_monotonic_us();
+        int64_t start_us = spent_us();
         assert_int_equal(ask(auth, &slow, text, &parked), AUTH_REFUSED);
-        int64_t took_us = clock_monotonic_us() - start_us;
+        int64_t took_us = spent_us() - start_us;
         least_us = took_us < least_us ? took_us : least_us;
     }
     return least_us;
