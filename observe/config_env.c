@@ -119,7 +119,7 @@ static void read_variables(struct arena *arena, struct config_server *server,
     const char *user = variable(arena, "DATA_SOURCE_USER", blanks, problems);
     server->password = variable(arena, "DATA_SOURCE_PASS", "\r\n", problems);
     server->conninfo = source_conninfo(arena, uri, user, problems);
-    *ret_source = uri ? "DATA_SOURCE_URI" : "DATA_SOURCE_USER";
+    *ret_source = uri ? "DATA_SOURCE_URI" : user ? "DATA_SOURCE_USER" : "the PG* variables";
 }
 
 bool config_one_server(struct arena *arena, const char *conninfo, struct config_server *ret_server,

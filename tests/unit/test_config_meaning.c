@@ -258,7 +258,6 @@ static const struct {
      "",
      NULL,
      "db1:5432/app"},
-    {{{"PGHOST", "db1"}, {"PGDATABASE", "postgresql://u:hunter2@x/d"}}, "", NULL, "default"},
 };
 
 static char directory[] = "/tmp/pgleader-test-XXXXXX";
@@ -321,6 +320,8 @@ static const struct {
     const char *settings[3][2];
     const char *want;
 } mistake_rows[] = {
+    {{{"PGHOST", "db1"}, {"PGDATABASE", "postgresql://u:hunter2@x/d"}},
+     "could not use the PG* variables: "},
     {{{"DATA_SOURCE_NAME", "host=x pass word=hunter2"}},
      "could not use DATA_SOURCE_NAME: libpq does not understand it. Write it as"},
     {{{"DATA_SOURCE_NAME", "postgresql://u:hunter2@[x/d"}},
