@@ -94,6 +94,18 @@ static void test_cut_of_what_fits(void **state)
     assert_string_equal(err.message, text);
 }
 
+/* What is no text at all is cut as well. */
+static void test_cut_of_no_text(void **state)
+{
+    char text[2048];
+    struct error err;
+    (void)state;
+    memset(text, 0x80, sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    (void)error_set(&err, ERROR_QUERY, "%s", text);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+}
+
 static void test_kinds(void **state)
 {
     (void)state;
@@ -181,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_set_from_its_own_parts),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_cut_of_what_fits),
+        cmocka_unit_test(test_cut_of_no_text),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_problems),
         cmocka_unit_test(test_arena),

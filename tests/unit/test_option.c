@@ -19,7 +19,7 @@
 enum { WORDS = 8 };
 
 struct values {
-    bool flag;
+    bool flag, last;
     const char *string;
     struct option_list list;
     int64_t duration_us, size;
@@ -35,6 +35,7 @@ static bool parse(const char *const words[WORDS], struct values *values, int *re
         {"listen", "ADDRESS", "Listens.", NULL, OPTION_LIST, &values->list},
         {"wait", "TIME", "Waits.", "1s", OPTION_DURATION, &values->duration_us},
         {"limit", "N", "Limits.", NULL, OPTION_SIZE, &values->size},
+        {"quiet", NULL, "Says less.", NULL, OPTION_FLAG, &values->last},
         {0},
     };
     char *argv[WORDS + 2] = {(char *)"prog"};
@@ -83,6 +84,8 @@ static void test_good(void **state)
             words++;
         if (!parse(good[i].words, &values, &rest, &err))
             fail_msg("row %zu: %s", i, err.message);
+        assert_int_equal(err.kind, ERROR_NONE);
+        assert_string_equal(err.hint, "");
         assert_int_equal(values.flag, good[i].flag);
         assert_true(text_equal(values.string, good[i].string));
         assert_int_equal(values.list.n, good[i].listed);
@@ -116,6 +119,8 @@ static const struct {
     {{"-zq"}, "could not read -z: no such option"},
     {{"operand", "-q"}, "could not read -q: no such option"},
     {{"--check=yes"}, "could not read --check=yes: it takes no value"},
+    {{"--quiet=1"}, "could not read --quiet=1: it takes no value"},
+    {{"--quiex=1"}, "could not read --quiex=1: no such option"},
     {{"--config.file"}, "could not read --config.file: it takes a value"},
     {{"--wait=5"}, "could not read --wait=5: not a duration such as 500ms, 10s or 5m"},
     {{"--wait="}, "could not read --wait=: not a duration such as 500ms, 10s or 5m"},

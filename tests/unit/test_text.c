@@ -113,6 +113,8 @@ static void test_durations(void **state)
         {"9223372036854775808us", -1},
         {"99999999999999999999s", -1},
         {"9223372036854775807us1us", -1},
+        {"1s", SECOND_US},
+        {"1m", MINUTE_US},
         {"infinity", -1},
         {"1\xC2\xB5s", -1},
     };
