@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Installing: again, at once from two sides, out of order, over data, and by a user who may not do it all."""
 
+import subprocess
 import threading
 
 import psycopg
@@ -101,7 +102,9 @@ def test_psql_runs_the_files(cluster, bare):
     argv = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", cluster.conninfo(bare)]
     for path in [*FILES, ROLES, *FILES, ROLES]:
         argv += ["-f", path]
-    done = cluster.command(*argv)
+    # as whoever runs the tests: the server's user need not be able to read the checkout
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert done.stdout + done.stderr == ""
 
 
