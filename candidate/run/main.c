@@ -18,6 +18,7 @@
 #include "base/option.h"
 #include "candidate/lead.h"
 #include "candidate/run/child.h"
+#include "pg/conninfo.h"
 
 enum exit_code {
     EXIT_USAGE = 64,
@@ -371,5 +372,10 @@ int main(int argc, char **argv)
     if (err.kind != ERROR_NONE)
         return usage(&err);
     log_configure(LOG_INFO, format);
-    return run_candidate(&arguments, rest < separator ? argv[rest] : "", argv + separator + 1);
+    char *conninfo = xstrdup(rest < separator ? argv[rest] : "");
+    if (rest < separator)
+        conninfo_hide_password(argv[rest]);
+    int status = run_candidate(&arguments, conninfo, argv + separator + 1);
+    free(conninfo);
+    return status;
 }

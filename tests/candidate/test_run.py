@@ -5,6 +5,7 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +131,14 @@ USAGE = [
 def test_usage(what, argv, words):
     done = subprocess.run([program("pgleader-run"), *argv], capture_output=True, text=True)
     assert (done.returncode, words in done.stderr) == (64, True), done.stderr
+
+
+def test_no_password_in_ps(pg, duty, shared):
+    with Candidate(pg.conninfo(password="hunter2"), "x", duty, None, (), shared) as run:
+        wait_for_note(shared, "beat")
+        for pid in [run.process.pid, *run.children()]:
+            assert b"hunter2" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert "hunter2" not in run.log()
 
 
 def test_refuses_a_pooler(pg):
