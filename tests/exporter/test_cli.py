@@ -217,7 +217,7 @@ def test_zero_config_shows_every_lock(cluster):
     with Exporter(cluster.conninfo()) as e, holding(cluster, 5, "w"):
         samples = e.wait_for(lambda s: s.one("unregistered_locks") == 1, "the lock is seen")
         assert samples.one("ledger_version") == 0 and samples.duties() == []
-        assert samples.one("poll_interval_seconds") == 1
+        assert samples.one("poll_interval_seconds") >= 1
 
 
 def test_json_logs(cluster):
