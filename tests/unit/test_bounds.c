@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "observe/history.h"
 
-enum { TENURES = 60, WORKERS = 4, HISTORIES = 3000, MS = 1000 };
+enum { TENURES = 60, WORKERS = 4, HISTORIES = 1000, MS = 1000 };
 static const int64_t origin_us = INT64_C(1700000000) * SECOND_US;
 static const char *const names[WORKERS] = {"a", "b", "c", "d"};
 

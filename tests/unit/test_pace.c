@@ -184,11 +184,13 @@ static void test_freshness(void **state)
     };
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct pace pace = {.configured_us = rows[i].configured_us, .cost_us = rows[i].cost_us};
+        struct pace pace = settled(rows[i].configured_us, rows[i].cost_us);
         assert_int_equal(pace_fresh_for_us(&pace, true), rows[i].failing_us);
         int64_t calm = pace_fresh_for_us(&pace, false);
         assert_true(calm >= rows[i].failing_us);
         assert_true(calm >= pace_interval_us(&pace, NULL) + pace_poll_deadline_us(&pace));
+        if (pace_interval_us(&pace, NULL) > 3 * rows[i].configured_us)
+            assert_true(calm > rows[i].failing_us);
     }
 }
 
