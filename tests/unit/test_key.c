@@ -76,6 +76,8 @@ static void test_not_a_key(void **state)
         "0,2147483648",
         "-2147483649,0",
         "0,-2147483649",
+        "0000000000000001,1",
+        "1,0000000000000001",
         "00000000000000000000000001,1",
         "1,00000000000000000000000000001",
         "1e3",
@@ -244,7 +246,13 @@ static void test_not_derived(void **state)
         assert_false(lock_key_derive(rows[i].environment, "jobs/x", rows[i].version, &key, &err));
         assert_int_equal(err.kind, ERROR_USAGE);
     }
-    assert_true(asprintf(&long_environment, "%02000d", 0) > 0);
+    /* with the rest of it, the longest is 1023 bytes */
+    int room = 1023 - (int)strlen("pgleader:1::jobs/x");
+    assert_true(asprintf(&long_environment, "%0*d", room, 0) > 0);
+    assert_true(lock_key_derive(long_environment, "jobs/x", 1, &key, NULL));
+    free(long_environment);
+    key = (struct lock_key){7, 7, 7};
+    assert_true(asprintf(&long_environment, "%0*d", room + 1, 0) > 0);
     assert_false(lock_key_derive(long_environment, "jobs/x", 1, &key, NULL));
     free(long_environment);
     assert_true(lock_key_equal(key, (struct lock_key){7, 7, 7}));
