@@ -239,7 +239,8 @@ const struct metric metrics[] = {
      "How much longer than acquisition_age_seconds the age may be; 0 where the acquisition was "
      "recorded.",
      "server,duty", SCOPE_NAMED, .get = get_age_uncertainty},
-    {"pgleader_last_term_seconds", METRIC_GAUGE, "Length of the last term that ended.",
+    {"pgleader_last_term_seconds", METRIC_GAUGE,
+     "Length of the last term that ended, as recorded; else it was at least so long.",
      "server,duty", SCOPE_NAMED, .get = get_last_term},
     {"pgleader_candidates", METRIC_GAUGE, "Distinct instances that lead the duty or are ready to.",
      "server,duty", SCOPE_NAMED, .get = get_candidates},

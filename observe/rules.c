@@ -9,8 +9,9 @@ const struct rule rules[RULE_COUNT] = {
                        "Another instance leads, after a vacancy or directly."},
     [RULE_RETURNED] = {"returned", "led or vacant", "led",
                        "The same instance won again, in another session or another lease."},
-    [RULE_RESTARTED] = {"restarted", "led", "led or vacant",
-                        "The server was restarted, which ended the owner's session."},
+    [RULE_RESTARTED] =
+        {"restarted", "led", "led or vacant",
+         "The server was restarted, or another took its place, which ended the owner's session."},
     [RULE_UNKNOWN] = {"unknown", "led or vacant", "unknown",
                       "Who leads could not be read any more, or this server became a standby."},
 };
