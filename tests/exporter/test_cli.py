@@ -152,7 +152,7 @@ def test_an_address_that_is_taken(tmp_path):
 def test_it_stops_by_a_signal(cluster, sig):
     with Exporter(cluster.conninfo()) as e:
         e.process.send_signal(sig)
-        assert e.process.wait(timeout=2) == 0
+        assert e.process.wait(timeout=1) == 0, "within a second"
     assert "stopping" in e.log()
 
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 # ctest: serial
-"""Very many locks, very short locks, and a lock table that is full: the picture stays small, cheap and true."""
-
-import random
-import threading
+"""Very many locks, and a lock table that is full: the picture stays small, cheap and true."""
 
 import psycopg
 import pytest
@@ -52,38 +49,6 @@ def test_5000_locks(pg):
         s = e.wait_for(lambda s: s.one("unregistered_locks") == 0, "all released")
         assert {s.one("leader_held", duty=duty) for duty in first} == {0}, "vacant, and still named"
         assert led(s)
-
-
-def test_short_locks(pg):
-    """A job queue's locks: 50 a second, each of a transaction of its own, never become series."""
-    done = threading.Event()
-    keys = random.Random(7)
-
-    def work(name):
-        with psycopg.connect(pg.conninfo(application_name=name)) as conn:
-            while not done.wait(0.02):
-                conn.execute("select pg_advisory_xact_lock(%s)", (keys.getrandbits(62),))
-                conn.execute("select pg_sleep(0.05)")
-                conn.commit()
-
-    with Exporter(config=config(server(pg.conninfo()), discovery=DISCOVER)) as e:
-        before = e.wait_for(lambda s: led(s) and s.labels("owner_info", duty=DUTY)["usename"], "led, all is read")
-        threads = [threading.Thread(target=work, args=(f"queue-{i}",)) for i in range(5)]
-        for thread in threads:
-            thread.start()
-        try:
-            with Watcher(e, every=0.1) as watch:
-                end = before.one("last_success_timestamp_seconds") + 10
-                e.wait_for(lambda s: s.one("last_success_timestamp_seconds") > end, "ten seconds of polls", deadline=20)
-        finally:
-            done.set()
-            for thread in threads:
-                thread.join()
-        assert max(watch.values("unregistered_locks")) > 0, "the queue was seen"
-        names = [{(name, tuple(sorted(have.items()))) for name, have, _ in samples} for _, _, samples in watch.scrapes]
-        assert all(there == names[0] for there in names), f"series came or went: {set.union(*names) - names[0]}"
-        assert all(discovered(samples) == set() for _, _, samples in watch.scrapes)
-        assert all(led(samples) for _, _, samples in watch.scrapes)
 
 
 def test_lock_table_full():
