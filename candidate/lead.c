@@ -368,6 +368,12 @@ static bool give_back_unused(struct lead *lead)
     return true;
 }
 
+void lead_yield(struct lead *lead)
+{
+    if (lead->state == LEAD_LEADER)
+        (void)lead_move(lead, EVENT_SIGNAL, NULL);
+}
+
 void lead_stop(struct lead *lead)
 {
     lead->stopping = true;

@@ -21,6 +21,9 @@ struct lead_options {
     const char *duty;
     const char *instance;
     const struct lock_key *key; /* NULL: as the ledger's registry has it */
+    const char *lease_table; /* NULL: a lock; else the lease table, pgleader.lease or schema.name */
+    const char *lease_row;   /* the row's name in it; NULL: the duty's */
+    int64_t lease_us;        /* the lease's duration */
     struct timing timing;
     bool queue;        /* wait in the lock's own queue, through the ledger, instead of trying */
     int64_t settle_us; /* -1: as long as the predecessor's term says; 0: not at all */
@@ -47,6 +50,9 @@ void lead_step(struct lead *lead, bool ready);
 
 /* The work is over: aborted after `lost`, or finished by itself. */
 void lead_work_stopped(struct lead *lead);
+
+/* Hands over gracefully if it leads, and stays a candidate. */
+void lead_yield(struct lead *lead);
 
 /* Stops being a candidate: hands over gracefully if it leads. lead_ended tells when that is done.
  */

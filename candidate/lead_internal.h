@@ -19,7 +19,7 @@ struct lead {
     enum phase phase;
     enum ask ask;  /* under way */
     enum ask next; /* when a wait is over */
-    struct pg_conn *conn;
+    struct pg_session *conn;
     struct pg_answer *answer; /* of the statement under way, as far as it has come */
     struct error refusal;
     struct arena *arena;  /* of one statement and its answer */

@@ -10,7 +10,7 @@
 #include "pg/conn.h"
 #include "pg/statement.h"
 
-static bool wait_for(const struct pg_conn *conn, int64_t deadline_us, struct error *err)
+static bool wait_for(const struct pg_session *conn, int64_t deadline_us, struct error *err)
 {
     struct pollfd fd = {.fd = pg_conn_fd(conn), .events = pg_conn_events(conn)};
     int64_t left = deadline_us - clock_boottime_us();
@@ -21,7 +21,7 @@ static bool wait_for(const struct pg_conn *conn, int64_t deadline_us, struct err
     return true;
 }
 
-static bool connect_within(struct pg_conn *conn, int64_t deadline_us, struct error *err)
+static bool connect_within(struct pg_session *conn, int64_t deadline_us, struct error *err)
 {
     for (;;) {
         if (!wait_for(conn, deadline_us, err))
@@ -32,7 +32,7 @@ static bool connect_within(struct pg_conn *conn, int64_t deadline_us, struct err
     }
 }
 
-static bool call_within(struct pg_conn *conn, const char *const *values, int64_t deadline_us,
+static bool call_within(struct pg_session *conn, const char *const *values, int64_t deadline_us,
                         struct error *err)
 {
     struct pg_answer *answer = NULL;
@@ -62,7 +62,7 @@ bool report_stopped(const char *conninfo, const char *duty, int64_t generation,
                                             .application_name = "pgleader-guard"};
     const char *values[] = {duty, text, instance};
     (void)snprintf(text, sizeof text, "%" PRId64, generation);
-    struct pg_conn *conn = pg_conn_start(&options, err);
+    struct pg_session *conn = pg_conn_start(&options, err);
     bool ok =
         conn && connect_within(conn, deadline, err) && call_within(conn, values, deadline, err);
     pg_conn_close(conn);

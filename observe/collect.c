@@ -73,7 +73,7 @@ void collector_free(struct collector *collector)
     free(collector);
 }
 
-void collector_connected(struct collector *collector, const struct pg_conn *conn)
+void collector_connected(struct collector *collector, const struct pg_session *conn)
 {
     struct probe *locks = &collector->probes.items[PROBE_LOCKS];
     identity_connected(collector->identity, conn);

@@ -20,7 +20,7 @@ struct collector *collector_new(const struct config *config, const struct config
 void collector_free(struct collector *collector); /* NULL is fine */
 
 /* A new session: nothing is prepared in it, and the server may be another one. */
-void collector_connected(struct collector *collector, const struct pg_conn *conn);
+void collector_connected(struct collector *collector, const struct pg_session *conn);
 
 /* The sections of the next poll, owned by the collector until the next plan. now_us:
  * CLOCK_MONOTONIC. */

@@ -95,7 +95,7 @@ void identity_free(struct identity *identity)
     free(identity);
 }
 
-void identity_connected(struct identity *identity, const struct pg_conn *conn)
+void identity_connected(struct identity *identity, const struct pg_session *conn)
 {
     const char *version = pg_conn_version_text(conn);
     size_t size = strnlen(version, sizeof identity->version - 1);

@@ -16,7 +16,7 @@ struct identity *identity_new(void);
 void identity_free(struct identity *identity); /* NULL is fine */
 
 /* A new session, perhaps with another server: nothing but the protocol's word is known. */
-void identity_connected(struct identity *identity, const struct pg_conn *conn);
+void identity_connected(struct identity *identity, const struct pg_session *conn);
 
 /* Takes the answer of observe/sql/server.sql. *ret_moved is true when the server behind the session
  * was restarted, promoted or exchanged (by a pooler): what was read now and then is void. */

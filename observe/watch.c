@@ -24,7 +24,7 @@ struct watch {
     struct collector *collector;
     struct collector *leaving; /* whose poll was under way at a reload: its answer is dropped */
     enum watch_state state;
-    struct pg_conn *conn;
+    struct pg_session *conn;
     struct pg_batch *batch;
     struct pace pace;
     int64_t due_us;     /* down: the next attempt; idle: the next poll; else the deadline */

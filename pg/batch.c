@@ -47,7 +47,7 @@ struct entry {
 };
 
 struct pg_batch {
-    struct pg_conn *conn;
+    struct pg_session *conn;
     struct entry *entries;
     size_t n;
     size_t current; /* the entry whose result comes next */
@@ -69,7 +69,7 @@ static bool send_plain(PGconn *pq, const char *text)
     return PQsendQueryParams(pq, text, 0, NULL, NULL, NULL, NULL, 1);
 }
 
-static bool send_query(struct pg_conn *conn, struct entry *entry)
+static bool send_query(struct pg_session *conn, struct entry *entry)
 {
     const struct pg_section *section = &entry->section;
     if (!section->prepared)
@@ -87,7 +87,7 @@ static bool send_query(struct pg_conn *conn, struct entry *entry)
                                section->params, NULL, NULL, 1);
 }
 
-static bool send_section(struct pg_conn *conn, struct entry *entry)
+static bool send_section(struct pg_session *conn, struct entry *entry)
 {
     PGconn *pq = conn->pq;
     return send_plain(pq, begin_query) && send_limits(pq, &entry->section) &&
@@ -95,8 +95,8 @@ static bool send_section(struct pg_conn *conn, struct entry *entry)
            send_plain(pq, "COMMIT") && PQpipelineSync(pq);
 }
 
-struct pg_batch *pg_batch_start(struct pg_conn *conn, const struct pg_section *sections, size_t n,
-                                struct error *err)
+struct pg_batch *pg_batch_start(struct pg_session *conn, const struct pg_section *sections,
+                                size_t n, struct error *err)
 {
     struct pg_batch *batch = xcalloc(1, sizeof *batch);
     batch->conn = conn;

@@ -46,8 +46,8 @@ struct pg_batch;
 
 /* Queues n sections (copied by value; their strings must live until the batch ends) on an idle
  * session. */
-struct pg_batch *pg_batch_start(struct pg_conn *conn, const struct pg_section *sections, size_t n,
-                                struct error *err) MUSTCHECK;
+struct pg_batch *pg_batch_start(struct pg_session *conn, const struct pg_section *sections,
+                                size_t n, struct error *err) MUSTCHECK;
 
 /* PG_DONE when every section has its outcome; PG_FAILED when the session is lost. */
 enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err) MUSTCHECK;

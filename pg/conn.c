@@ -57,7 +57,7 @@ static void wipe(char **secret)
     free(STEAL(*secret));
 }
 
-void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message)
+void pg_conn_note_fatal(struct pg_session *conn, const PGresult *message)
 {
     const char *severity = PQresultErrorField(message, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *sqlstate = PQresultErrorField(message, PG_DIAG_SQLSTATE);
@@ -80,7 +80,7 @@ static void take_notice(void *context, const PGresult *notice)
 
 /* Hands everything to libpq, which begins to connect. With hosts, they stand in for what the
  * connection string says of them. */
-static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error *err)
+static bool begin(struct pg_session *conn, const struct hosts *hosts, struct error *err)
 {
     const struct pg_conn_options *options = &conn->options;
     CLEANUP(host_done) struct host lists = {0};
@@ -116,7 +116,7 @@ static bool begin(struct pg_conn *conn, const struct hosts *hosts, struct error 
 }
 
 /* Names are looked up first; addresses and sockets are libpq's at once. */
-static bool find_hosts(struct pg_conn *conn, struct error *err)
+static bool find_hosts(struct pg_session *conn, struct error *err)
 {
     CLEANUP(hosts_done) struct hosts hosts = {0};
     hosts_read(conn->options.conninfo, &hosts);
@@ -130,7 +130,7 @@ static bool find_hosts(struct pg_conn *conn, struct error *err)
 }
 
 /* PG_AGAIN also when the name is found and libpq has begun. */
-static enum pg_progress go_on_resolving(struct pg_conn *conn, struct error *err)
+static enum pg_progress go_on_resolving(struct pg_session *conn, struct error *err)
 {
     CLEANUP(hosts_done) struct hosts hosts = {0};
     if (!resolve_is_done(conn->resolve))
@@ -140,11 +140,11 @@ static enum pg_progress go_on_resolving(struct pg_conn *conn, struct error *err)
     return ok ? PG_AGAIN : PG_FAILED;
 }
 
-struct pg_conn *pg_conn_start(const struct pg_conn_options *options, struct error *err)
+struct pg_session *pg_conn_start(const struct pg_conn_options *options, struct error *err)
 {
     if (!conninfo_check(options->conninfo, err))
         return NULL;
-    struct pg_conn *conn = xcalloc(1, sizeof *conn);
+    struct pg_session *conn = xcalloc(1, sizeof *conn);
     conn->options = *options;
     bool ok =
         !options->password_file || read_password(options->password_file, &conn->password, err);
@@ -154,7 +154,7 @@ struct pg_conn *pg_conn_start(const struct pg_conn_options *options, struct erro
     return NULL;
 }
 
-static void note_version(struct pg_conn *conn)
+static void note_version(struct pg_session *conn)
 {
     const char *text = PQparameterStatus(conn->pq, "server_version");
     size_t size = text ? strcspn(text, " ") : 0;
@@ -165,7 +165,7 @@ static void note_version(struct pg_conn *conn)
     conn->version[size] = '\0';
 }
 
-static bool connected(struct pg_conn *conn, struct error *err)
+static bool connected(struct pg_session *conn, struct error *err)
 {
     if (PQsetnonblocking(conn->pq, 1) != 0 || !PQenterPipelineMode(conn->pq))
         return pg_set_error(err, ERROR_CONNECT, "connect", PQerrorMessage(conn->pq));
@@ -174,7 +174,7 @@ static bool connected(struct pg_conn *conn, struct error *err)
     return true;
 }
 
-bool pg_conn_lost(const struct pg_conn *conn, struct error *err)
+bool pg_conn_lost(const struct pg_session *conn, struct error *err)
 {
     if (conn->farewell.kind == ERROR_NONE)
         return pg_set_error(err, ERROR_CONNECT, "talk to the server", PQerrorMessage(conn->pq));
@@ -182,7 +182,7 @@ bool pg_conn_lost(const struct pg_conn *conn, struct error *err)
     return false;
 }
 
-enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
+enum pg_progress pg_conn_connect(struct pg_session *conn, struct error *err)
 {
     if (conn->resolve)
         return go_on_resolving(conn, err);
@@ -203,7 +203,7 @@ enum pg_progress pg_conn_connect(struct pg_conn *conn, struct error *err)
     return PG_FAILED;
 }
 
-bool pg_conn_pump(struct pg_conn *conn, struct error *err)
+bool pg_conn_pump(struct pg_session *conn, struct error *err)
 {
     /* Input first: with both directions full, the server waits for us to read. */
     int left = PQconsumeInput(conn->pq) ? PQflush(conn->pq) : -1;
@@ -213,39 +213,39 @@ bool pg_conn_pump(struct pg_conn *conn, struct error *err)
     return true;
 }
 
-bool pg_conn_idle(struct pg_conn *conn, struct error *err)
+bool pg_conn_idle(struct pg_session *conn, struct error *err)
 {
     bool alive = pg_conn_pump(conn, err);
     (void)PQisBusy(conn->pq); /* reads the messages in what came */
     return alive;
 }
 
-bool pg_conn_looking_up(const struct pg_conn *conn)
+bool pg_conn_looking_up(const struct pg_session *conn)
 {
     return conn->resolve != NULL;
 }
 
-int pg_conn_fd(const struct pg_conn *conn)
+int pg_conn_fd(const struct pg_session *conn)
 {
     return conn->resolve ? resolve_fd(conn->resolve) : PQsocket(conn->pq);
 }
 
-short pg_conn_events(const struct pg_conn *conn)
+short pg_conn_events(const struct pg_session *conn)
 {
     return conn->events;
 }
 
-int pg_conn_backend_pid(const struct pg_conn *conn)
+int pg_conn_backend_pid(const struct pg_session *conn)
 {
     return PQbackendPID(conn->pq);
 }
 
-int pg_conn_version(const struct pg_conn *conn)
+int pg_conn_version(const struct pg_session *conn)
 {
     return PQserverVersion(conn->pq);
 }
 
-const char *pg_conn_version_text(const struct pg_conn *conn)
+const char *pg_conn_version_text(const struct pg_session *conn)
 {
     return conn->version;
 }
@@ -258,7 +258,7 @@ static void *cancel_thread(void *argument)
     return NULL;
 }
 
-void pg_conn_abandon(struct pg_conn *conn)
+void pg_conn_abandon(struct pg_session *conn)
 {
     PGcancel *cancel = conn ? PQgetCancel(conn->pq) : NULL;
     if (cancel && !thread_run_detached(cancel_thread, cancel))
@@ -266,7 +266,7 @@ void pg_conn_abandon(struct pg_conn *conn)
     pg_conn_close(conn);
 }
 
-void pg_conn_close(struct pg_conn *conn)
+void pg_conn_close(struct pg_session *conn)
 {
     if (!conn)
         return;

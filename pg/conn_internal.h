@@ -6,7 +6,7 @@
 
 #include "pg/conn.h"
 
-struct pg_conn {
+struct pg_session {
     PGconn *pq;              /* NULL while a name is looked up */
     struct resolve *resolve; /* that lookup */
     struct pg_conn_options options;
@@ -21,10 +21,10 @@ struct pg_conn {
 bool pg_set_error(struct error *err, enum error_kind kind, const char *what, const char *words);
 
 /* Keeps the words of a message that ends the session. */
-void pg_conn_note_fatal(struct pg_conn *conn, const PGresult *message);
+void pg_conn_note_fatal(struct pg_session *conn, const PGresult *message);
 
 /* Sets err for a session that is lost: by the server's words if it said why. Always false. */
-bool pg_conn_lost(const struct pg_conn *conn, struct error *err);
+bool pg_conn_lost(const struct pg_session *conn, struct error *err);
 
 /* Sends what is left of the output and takes what came in. False when the session is lost. */
-bool pg_conn_pump(struct pg_conn *conn, struct error *err) MUSTCHECK;
+bool pg_conn_pump(struct pg_session *conn, struct error *err) MUSTCHECK;

@@ -7,7 +7,7 @@
 #include "pg/conn_internal.h"
 #include "pg/decode.h"
 
-bool pg_statement_send(struct pg_conn *conn, const char *text, int n, const char *const *values,
+bool pg_statement_send(struct pg_session *conn, const char *text, int n, const char *const *values,
                        struct error *err)
 {
     PGconn *pq = conn->pq;
@@ -16,7 +16,7 @@ bool pg_statement_send(struct pg_conn *conn, const char *text, int n, const char
     return pg_conn_pump(conn, err);
 }
 
-static void note_refusal(struct pg_conn *conn, const PGresult *result, struct error *err)
+static void note_refusal(struct pg_session *conn, const PGresult *result, struct error *err)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
@@ -29,7 +29,7 @@ static void note_refusal(struct pg_conn *conn, const PGresult *result, struct er
         error_hint(err, "%s", hint);
 }
 
-enum pg_progress pg_statement_step(struct pg_conn *conn, struct pg_answer **ret_answer,
+enum pg_progress pg_statement_step(struct pg_session *conn, struct pg_answer **ret_answer,
                                    struct error *err)
 {
     bool alive = pg_conn_pump(conn, err);
@@ -59,7 +59,7 @@ void pg_answer_free(struct pg_answer *answer)
     answer_free(answer);
 }
 
-bool pg_notification_take(struct pg_conn *conn, struct pg_notification *ret_notification)
+bool pg_notification_take(struct pg_session *conn, struct pg_notification *ret_notification)
 {
     PGnotify *notify = PQnotifies(conn->pq);
     if (!notify)
