@@ -53,30 +53,6 @@ void log_configure(enum log_level level, enum log_format format)
     log_style = format;
 }
 
-/* The inside of a JSON string; logfmt uses the same escapes. */
-static void write_escaped(FILE *out, const char *text)
-{
-    size_t size = strlen(text);
-    for (size_t i = 0; i < size;) {
-        unsigned char c = (unsigned char)text[i];
-        size_t length = text_utf8_length(text + i, size - i);
-        if (length == 0) {
-            (void)fputs("\xEF\xBF\xBD", out);
-            i++;
-            continue;
-        }
-        if (c == '"' || c == '\\')
-            (void)fprintf(out, "\\%c", c);
-        else if (c == '\n')
-            (void)fputs("\\n", out);
-        else if (c < 0x20 || c == 0x7F)
-            (void)fprintf(out, "\\u%04x", c);
-        else
-            (void)fwrite(text + i, 1, length, out);
-        i += length;
-    }
-}
-
 static bool needs_quotes(const char *text)
 {
     for (; *text; text++) {
@@ -95,7 +71,7 @@ static void write_pair(FILE *out, const char *key, const char *value, bool first
     (void)fprintf(out, json ? "\"%s\":" : "%s=", key);
     if (quote)
         (void)putc('"', out);
-    write_escaped(out, value);
+    text_json_escape(out, value);
     if (quote)
         (void)putc('"', out);
 }

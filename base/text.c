@@ -168,3 +168,26 @@ void text_html_escape(FILE *out, const char *text)
         }
     }
 }
+
+void text_json_escape(FILE *out, const char *text)
+{
+    size_t size = strlen(text);
+    for (size_t i = 0; i < size;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t length = text_utf8_length(text + i, size - i);
+        if (length == 0) {
+            (void)fputs("\xEF\xBF\xBD", out);
+            i++;
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            (void)fprintf(out, "\\%c", c);
+        else if (c == '\n')
+            (void)fputs("\\n", out);
+        else if (c < 0x20 || c == 0x7F)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fwrite(text + i, 1, length, out);
+        i += length;
+    }
+}

@@ -32,3 +32,7 @@ bool text_like(const char *text, const char *pattern);
 
 /* Writes text with &, <, >, " and ' as HTML's entities. */
 void text_html_escape(FILE *out, const char *text);
+
+/* Writes text as the inside of a JSON string, each byte that is not UTF-8 as U+FFFD; logfmt uses
+ * the same escapes. */
+void text_json_escape(FILE *out, const char *text);

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
-#include "exporter/listen.h"
+#include "base/listen.h"
 
 /* What an open connection is at; each has a time after which it is closed, whatever dribbles in. */
 enum visit {

@@ -14,10 +14,10 @@
 
 #include <microhttpd.h>
 
+#include "base/listen.h"
 #include "base/memory.h"
 #include "exporter/auth.h"
 #include "exporter/door.h"
-#include "exporter/listen.h"
 #include "exporter/routes.h"
 #include "exporter/web_settings.h"
 
@@ -334,6 +334,17 @@ static bool start_daemon(struct http_server *server, size_t visitors, struct err
     return server->daemon || error_set_errno(err, errno, "could not start the web server");
 }
 
+/* The defaults together: one of them is enough. */
+static bool listen_as_told(struct http_server *server, struct problems *warnings, struct error *err)
+{
+    static const char *const defaults[] = {"127.0.0.1:10187", "[::1]:10187"};
+    const struct http_options *options = &server->options;
+    bool told = options->n_listen_addresses > 0;
+    return listeners_open(told ? options->listen_addresses : defaults,
+                          told ? options->n_listen_addresses : 2, !told, &server->listeners,
+                          warnings, err);
+}
+
 static bool start(struct http_server *server, struct problems *warnings, struct error *err)
 {
     const struct http_options *options = &server->options;
@@ -350,8 +361,7 @@ static bool start(struct http_server *server, struct problems *warnings, struct 
          !(server->auth = auth_new(park, wake, err))))
         return false;
     server->routes = routes_new(options, &server->content);
-    if (!listeners_open(options->listen_addresses, options->n_listen_addresses, &server->listeners,
-                        warnings, err))
+    if (!listen_as_told(server, warnings, err))
         return false;
     server->door = door_new(&server->listeners, visitors, &callbacks);
     return start_daemon(server, visitors, err) && door_open(server->door, err);

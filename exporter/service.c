@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/notify.h"
 #include "exporter/exposition.h"
-#include "exporter/notify.h"
 #include "exporter/page.h"
 #include "observe/poller.h"
 

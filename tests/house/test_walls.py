@@ -17,7 +17,7 @@ OWNERS = [
     ("gnutls/gnutls.h", "exporter/tls.c", 1),
     ("libfyaml.h", "observe/yaml.c", 1),
     ("curses.h", "tui/term.c", 1),
-    ("systemd/sd-daemon.h", "exporter/*.c", 1),
+    ("systemd/sd-daemon.h", "base/notify.c", 1),
     ("crypt.h", "exporter/*.c", 1),
 ]
 

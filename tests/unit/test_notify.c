@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "exporter/notify.h"
+#include "base/notify.h"
 
 /* A service manager's socket, under a name of its own that needs no file. */
 static int listen_as_manager(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* A thin layer over libsystemd. What cannot be sent is not worth an error: the service manager has
  * timeouts of its own. */
-#include "exporter/notify.h"
+#include "base/notify.h"
 
 #include <stdlib.h>
 

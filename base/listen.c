@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* Resolves and binds listen addresses. IPv4 and IPv6 have sockets of their own, so that what is
  * bound does not depend on net.ipv6.bindv6only. */
-#include "exporter/listen.h"
+#include "base/listen.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -13,8 +13,6 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-
-static const char *const default_addresses[] = {"127.0.0.1:10187", "[::1]:10187"};
 
 static void freeaddrinfop(struct addrinfo **list)
 {
@@ -112,26 +110,20 @@ static bool listen_on(struct listeners *listeners, const char *address, struct e
     return true;
 }
 
-/* The defaults together: one of them is enough. */
-static bool listen_on_defaults(struct listeners *listeners, struct problems *warnings,
-                               struct error *err)
-{
-    for (size_t i = 0; i < sizeof default_addresses / sizeof *default_addresses; i++) {
-        if (!listen_on(listeners, default_addresses[i], err))
-            problems_add(warnings, "%s", err->message);
-    }
-    return listeners->n > 0;
-}
-
-bool listeners_open(const char *const *addresses, int n, struct listeners *ret_listeners,
+bool listeners_open(const char *const *addresses, int n, bool any, struct listeners *ret_listeners,
                     struct problems *warnings, struct error *err)
 {
     struct listeners listeners = {0};
     struct error why;
-    bool fine = n > 0 || listen_on_defaults(&listeners, warnings, &why);
-    for (int i = 0; i < n && fine; i++)
-        fine = listen_on(&listeners, addresses[i], &why);
-    if (fine) {
+    int failed = 0;
+    for (int i = 0; i < n && (any || !failed); i++) {
+        if (listen_on(&listeners, addresses[i], &why))
+            continue;
+        failed++;
+        if (any)
+            problems_add(warnings, "%s", why.message);
+    }
+    if (failed < n && (any || !failed)) {
         *ret_listeners = listeners;
         return true;
     }
