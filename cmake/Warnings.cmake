@@ -20,9 +20,11 @@ if(PGLEADER_FUZZ)
   target_compile_options(pgleader_warnings INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# pgleader_library(NAME SOURCES... ): a static library pgleader_NAME with the alias pgleader::NAME.
+# pgleader_library(NAME SOURCES... ): a static library pgleader_NAME with the alias pgleader::NAME. All of it may
+# become part of libpgleader, which shows only its own names.
 function(pgleader_library name)
   add_library(pgleader_${name} STATIC ${ARGN})
   add_library(pgleader::${name} ALIAS pgleader_${name})
   target_link_libraries(pgleader_${name} PUBLIC pgleader_warnings)
+  set_target_properties(pgleader_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
