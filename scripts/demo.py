@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The demo's stage: starts the cast in a temporary directory, and leaves nothing. scripts/demo runs this."""
 
+import functools
 import json
 import os
 import shutil
@@ -21,16 +22,29 @@ from tests.support.wait import DeadlinePassed, wait_until  # noqa: E402
 DUTY = "jobs/invoice-reconcile"
 LEASE = "reports/nightly"
 UNREGISTERED_LOCK = 4711
+RESTART_SECONDS = 2
+PAUSE_SECONDS = 0.25  # pretended work, for each five invoices
 STARTUP_SECONDS = 30
 TAKEOVER_SECONDS = 15
 
 SCHEMA = """
-CREATE TABLE invoice_batch (batch int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, closed boolean NOT NULL DEFAULT false);
-CREATE TABLE invoice (batch int REFERENCES invoice_batch, number int, reconciled_by bigint, PRIMARY KEY (batch, number));
+CREATE FUNCTION open_batch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    next int := (SELECT coalesce(max(batch), 0) + 1 FROM invoice_batch);
+BEGIN
+    INSERT INTO invoice_batch VALUES (next);
+    INSERT INTO invoice SELECT next, generate_series(1, 200);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER closed AFTER UPDATE ON invoice_batch FOR EACH ROW WHEN (NEW.closed) EXECUTE FUNCTION open_batch();
+INSERT INTO invoice_batch VALUES (0);
+UPDATE invoice_batch SET closed = true;
 CREATE TABLE leader_lease (job_name text PRIMARY KEY, holder text NOT NULL, expires_at timestamptz NOT NULL);
 
 CREATE ROLE invoice_worker LOGIN IN ROLE pgleader_candidate;
-GRANT SELECT, INSERT, UPDATE ON invoice_batch, invoice TO invoice_worker;
+GRANT SELECT, UPDATE ON invoice_batch TO invoice_worker;
+GRANT SELECT ON invoice TO invoice_worker;
+GRANT INSERT ON reconciliation TO invoice_worker;
 CREATE ROLE report_worker LOGIN;
 GRANT SELECT, INSERT, UPDATE ON leader_lease TO report_worker;
 CREATE ROLE watcher LOGIN IN ROLE pgleader_reader;
@@ -91,24 +105,33 @@ class Cast:
 
     def __init__(self):
         self.running = []
+        self.due = []  # to be started again: (when, arguments of start)
 
-    def start(self, name, folder, *argv, stop=signal.SIGTERM):
+    def start(self, name, folder, *argv, stop=signal.SIGTERM, again=False):
+        """again: whoever has run for a while and ends is started again, as systemd would."""
         with open(folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", stop.name.removeprefix("SIG"), "--", *map(str, argv)],
                 cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(folder), "TZ": "UTC"}, **demote())
-        self.running.append((name, process, stop, folder / f"{name}.log"))
+        anew = functools.partial(self.start, name, folder, *argv, stop=stop, again=again) if again else None
+        self.running.append((name, process, stop, folder / f"{name}.log", anew, time.monotonic()))
 
     def check(self):
-        """Raises if one has ended by itself."""
-        for name, process, _, log in self.running:
-            if process.poll() is not None:
+        """Starts again who is due for it. Raises if another has ended by itself."""
+        for entry in [e for e in self.running if e[1].poll() is not None]:
+            name, process, _, log, anew, since = entry
+            if not anew or time.monotonic() - since < RESTART_SECONDS:
                 raise Failed(f"{name} ended with status {process.returncode}:\n{log.read_text()[-2000:]}")
+            self.running.remove(entry)
+            self.due.append((time.monotonic() + RESTART_SECONDS, anew))
+        for entry in [e for e in self.due if e[0] <= time.monotonic()]:
+            self.due.remove(entry)
+            entry[1]()
 
     def stop(self):
         while self.running:
-            _, process, stop, _ = self.running.pop()
+            _, process, stop, *_ = self.running.pop()
             if process.poll() is None:
                 process.send_signal(stop)
                 try:
@@ -143,7 +166,7 @@ class Demo:
         self.cast = Cast()
         self.pg = Stage(self.cast)
         self.folder = self.pg.base
-        self.exporter = exporter
+        self.exporter = Path(exporter).resolve()
         self.stranger = None
 
     def put(self, source, name):
@@ -163,16 +186,26 @@ class Demo:
         self.pg.init()
         self.pg.start()
         self.pg.install_ledger()
+        self.pg.script(ROOT / "examples/invoices.sql")
         self.pg.sql(SCHEMA)
-        worker, lease = (self.put(ROOT / "scripts" / name, name) for name in ("demo-worker", "demo-lease"))
-        for n in (1, 2, 3):
-            self.cast.start(f"worker-{n}", self.folder, worker, self.pg.conninfo(user="invoice_worker"), f"worker-{n}")
+        self.start_workers()
+        lease = self.put(ROOT / "scripts/demo-lease", "demo-lease")
         for n in (1, 2):
             self.cast.start(f"report-{n}", self.folder, lease, self.pg.conninfo(user="report_worker"), f"report-{n}")
         self.stranger = self.pg.connect(application_name="legacy-import")
         self.stranger.execute("select pg_advisory_lock(%s)", [UNREGISTERED_LOCK])
         self.start_exporter()
         self.start_prometheus()
+
+    def start_workers(self):
+        """Two in Python and one in shell: the duty does not care."""
+        run = self.put(self.exporter.parent / "pgleader-run", "pgleader-run")
+        python = self.put(ROOT / "examples/python/reconcile.py", "reconcile.py")
+        shell = self.put(ROOT / "examples/shell/reconcile", "reconcile")
+        conninfo = self.pg.conninfo(user="invoice_worker")
+        for n, worker in enumerate((python, shell, python), 1):
+            self.cast.start(f"worker-{n}", self.folder, run, f"--duty={DUTY}", f"--name=worker-{n}", conninfo,
+                            "--", worker, conninfo, PAUSE_SECONDS, again=True)
 
     def start_exporter(self):
         port = port_or_other(10187, "the exporter")
@@ -287,7 +320,7 @@ def sentence(when, leader, demo):
 def taken_over(demo, before, count):
     """The new leader, once Prometheus shows another pid, a higher generation and one more takeover."""
     now = demo.leader()
-    moved = now and now[1] != before[1] and now[2] > before[2] and (demo.takeovers() or 0) > count
+    moved = now and now[0] != before[0] and now[1] != before[1] and now[2] > before[2] and (demo.takeovers() or 0) > count
     return now if moved and demo.number("pgleader_last_takeover_seconds") is not None else None
 
 

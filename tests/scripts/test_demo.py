@@ -50,7 +50,7 @@ def gone(cast):
 def full_cast(process):
     cast = descendants(process.pid)
     words = "\n".join(cast.values())
-    wanted = ["postgres -D", "demo-worker", "demo-lease", "pgleader_exporter", "prometheus"]
+    wanted = ["postgres -D", "pgleader-run", "demo-lease", "pgleader_exporter", "prometheus"]
     return cast if all(word in words for word in wanted) else None
 
 
@@ -120,6 +120,7 @@ def test_a_broken_exporter_is_the_reason_given(tmp_path):
     broken = tmp_path / "pgleader_exporter"
     broken.write_text("#!/bin/sh\necho no such luck >&2\nexit 3\n")
     broken.chmod(0o755)
+    shutil.copy(EXPORTER.with_name("pgleader-run"), tmp_path)
     process = subprocess.run(["/usr/bin/python3", "-B", ROOT / "scripts/demo.py", broken, "--check"], cwd=ROOT,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert process.returncode == 1
