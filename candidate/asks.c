@@ -6,50 +6,51 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "candidate/lease_text.h"
 #include "pg/statement.h"
 
-#define LIMITS                                                                                     \
-    "SELECT pg_catalog.set_config('tcp_keepalives_idle', '2', false), "                            \
-    "pg_catalog.set_config('tcp_keepalives_interval', '1', false), "                               \
-    "pg_catalog.set_config('tcp_keepalives_count', '6', false), "                                  \
-    "pg_catalog.set_config('tcp_user_timeout', $2, false), "                                       \
-    "pg_catalog.set_config('statement_timeout', '0', false), "                                     \
-    "pg_catalog.set_config('search_path', '', false), "                                            \
-    "pg_catalog.set_config('pgleader.nonce', $1, false), "
-#define IDENTITY                                                                                   \
-    "pg_catalog.pg_backend_pid() AS pid, "                                                         \
-    "pg_catalog.pg_is_in_recovery() AS in_recovery, "                                              \
-    "coalesce(pg_catalog.inet_client_port(), 0) AS seen_port, "                                    \
-    "EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "         \
-    "c.relnamespace "                                                                              \
-    "WHERE n.nspname = 'pgleader' AND c.relname = 'schema_version') AS has_ledger"
+#define SET(name, value) "pg_catalog.set_config('" name "', " value ", false), "
+#define SETTING(name, column)                                                                      \
+    "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = '" name "') AS " column
 
-enum { VERSION_CONNECTION_CHECK = 140000 };
+/* What a role may have set for all its sessions is set back for this one: it is the kit's own. */
+#define SETUP                                                                                      \
+    "SELECT " SET("tcp_keepalives_idle", "'2'") SET("tcp_keepalives_interval", "'1'")              \
+        SET("tcp_keepalives_count", "'6'") SET("tcp_user_timeout", "$2")                           \
+            SET("statement_timeout", "'0'") SET("lock_timeout", "'900ms'")                         \
+                SET("idle_in_transaction_session_timeout", "'0'")                                  \
+                    SET("default_transaction_read_only", "'off'")                                  \
+                        SET("default_transaction_isolation", "'read committed'")                   \
+                            SET("search_path", "''") SET("pgleader.nonce", "$1")
+
+enum { VERSION_CONNECTION_CHECK = 140000 }; /* and idle_session_timeout */
 
 static const char *const texts[ASKS] = {
-    [ASK_SETUP] = LIMITS IDENTITY,
-    [ASK_LIMITS] =
-        "SELECT (SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'tcp_user_timeout') "
-        "AS "
-        "user_timeout_ms, "
-        "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'tcp_keepalives_idle') AS "
-        "idle_s, "
-        "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'tcp_keepalives_interval') "
-        "AS interval_s, "
-        "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'tcp_keepalives_count') AS "
-        "count, "
-        "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = 'idle_session_timeout') "
-        "AS idle_session_timeout_ms",
+    [ASK_IDENTIFY] =
+        "SELECT pg_catalog.pg_backend_pid() AS pid, "
+        "pg_catalog.pg_is_in_recovery() AS in_recovery, "
+        "coalesce(pg_catalog.inet_client_port(), 0) AS seen_port, "
+        "EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+        "ON n.oid = c.relnamespace WHERE n.nspname = 'pgleader' AND c.relname = 'schema_version') "
+        "AS has_ledger, " SETTING("idle_session_timeout", "idle_session_timeout_ms") ", " SETTING(
+            "idle_in_transaction_session_timeout", "idle_transaction_timeout_ms"),
+    [ASK_TABLE] = LEASE_TABLE_FACTS,
+    [ASK_LIMITS] = "SELECT " SETTING("tcp_user_timeout", "user_timeout_ms") ", " SETTING(
+        "tcp_keepalives_idle", "idle_s") ", " SETTING("tcp_keepalives_interval",
+                                                      "interval_s") ", " SETTING("tcp_keepalives_"
+                                                                                 "count",
+                                                                                 "count"),
     [ASK_KEY] =
-        "SELECT d.lock_classid AS classid, d.lock_objid AS objid, d.lock_objsubid AS objsubid "
-        "FROM pgleader.duty d WHERE d.duty = $1 AND d.retired_at IS NULL AND d.lock_objsubid IS "
-        "NOT NULL",
+        "SELECT coalesce(d.lock_classid, 0) AS classid, coalesce(d.lock_objid, 0) AS objid, "
+        "coalesce(d.lock_objsubid, 0) AS objsubid, d.lease_table, d.lease_row "
+        "FROM pgleader.duty d WHERE d.duty = $1 AND d.retired_at IS NULL",
     [ASK_REPORT] = "SELECT true AS yes FROM (SELECT pgleader.report_stopped($1, $2::int8, $3)) r",
     [ASK_COUNT] =
         "SELECT pg_catalog.count(DISTINCT (a.application_name, a.client_addr)) AS candidates "
         "FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE "
         "pg_catalog.starts_with(a.application_name, $1)",
-    [ASK_QUEUE] = "SELECT pgleader.wait_for_duty($1) AS yes",
+    [ASK_QUEUE] = "SELECT pg_catalog.clock_timestamp() AS now, pgleader.wait_for_duty($1) AS yes",
     [ASK_CHECK] =
         "SELECT pg_catalog.pg_backend_pid() AS pid, "
         "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
@@ -57,36 +58,68 @@ static const char *const texts[ASKS] = {
         "AND l.mode = 'ExclusiveLock' AND l.pid = pg_catalog.pg_backend_pid() "
         "AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = $3::int2) AS yes",
     [ASK_BEGIN] =
-        "SELECT pgleader.begin_term($1, $2, true, $3::interval, $4::timestamptz) AS generation",
-    [ASK_SETTLE] =
-        "SELECT pg_catalog.clock_timestamp() AS now, "
-        "CASE WHEN t.previous_end_reason = 'superseded' AND t.previous_stopped_at IS NULL "
-        "THEN t.acquired_at + t.previous_stop_within END AS wait_until "
-        "FROM pgleader.current_term t WHERE t.duty = $1",
+        "SELECT pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US("$4") ") AS generation",
     [ASK_END] = "SELECT true AS yes FROM (SELECT pgleader.end_term($1, $2::int8, $3)) r",
+    [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, "
+                   "t.settle_until AS wait_until "
+                   "FROM pgleader.current_term t WHERE t.duty = $1",
+    [ASK_YIELD] = "SELECT EXISTS (SELECT FROM pgleader.current_term t WHERE t.duty = $1 "
+                  "AND t.generation = $2::int8 AND t.yield_intent IS NOT NULL) AS yes",
 };
 
-static const char *lock_call(const char *function, const struct lock_key *key, struct arena *arena)
+static const char *key_places(const struct target *target)
 {
-    const char *arguments = key->objsubid == LOCK_OBJSUBID_PAIR ? "$1::int4, $2::int4" : "$1::int8";
-    return arena_printf(arena, "SELECT pg_catalog.%s(%s) AS yes", function, arguments);
+    return target->key.objsubid == LOCK_OBJSUBID_PAIR ? "$1::int4, $2::int4" : "$1::int8";
 }
 
-const char *ask_text(enum ask ask, const struct lock_key *key, const char *duty, int version,
-                     struct arena *arena)
+static const char *try_text(const struct target *target, int version, struct arena *arena)
+{
+    (void)version;
+    return arena_printf(arena,
+                        "SELECT pg_catalog.clock_timestamp() AS now, "
+                        "pg_catalog.pg_try_advisory_lock(%s) AS yes",
+                        key_places(target));
+}
+
+/* The release is told in the statement that unlocks: whoever hears of it finds the lock free. */
+static const char *unlock_text(const struct target *target, int version, struct arena *arena)
+{
+    (void)version;
+    return arena_printf(
+        arena, "SELECT pg_catalog.pg_advisory_unlock(%s) AS yes, pg_catalog.pg_notify($%d, %s)",
+        key_places(target), target->key.objsubid == LOCK_OBJSUBID_PAIR ? 3 : 2, RELEASED_PAYLOAD);
+}
+
+static const char *listen_text(const struct target *target, int version, struct arena *arena)
 {
     char channel[160];
-    if (ask == ASK_TRY)
-        return lock_call("pg_try_advisory_lock", key, arena);
-    if (ask == ASK_UNLOCK)
-        return lock_call("pg_advisory_unlock", key, arena);
-    if (ask == ASK_SETUP && version >= VERSION_CONNECTION_CHECK)
-        return LIMITS
-            "pg_catalog.set_config('client_connection_check_interval', '1s', false), " IDENTITY;
-    if (ask != ASK_LISTEN)
-        return texts[ask];
-    pg_quote_channel(arena_printf(arena, "pgleader:%s", duty), channel, sizeof channel);
+    (void)version;
+    pg_quote_channel(arena_printf(arena, "pgleader:%s", target->duty), channel, sizeof channel);
     return arena_printf(arena, "LISTEN %s", channel);
+}
+
+static const char *setup_text(const struct target *target, int version, struct arena *arena)
+{
+    (void)target;
+    (void)arena;
+    if (version < VERSION_CONNECTION_CHECK)
+        return SETUP "true AS yes";
+    return SETUP SET("client_connection_check_interval", "'1s'")
+        SET("idle_session_timeout", "'0'") "true AS yes";
+}
+
+const char *ask_text(enum ask ask, const struct target *target, int version, struct arena *arena)
+{
+    static const char *(*const makers[ASKS])(const struct target *, int, struct arena *) = {
+        [ASK_SETUP] = setup_text,
+        [ASK_LISTEN] = listen_text,
+        [ASK_TRY] = try_text,
+        [ASK_UNLOCK] = unlock_text,
+        [ASK_ACQUIRE] = lease_acquire_text,
+        [ASK_RENEW] = lease_renew_text,
+        [ASK_RELEASE] = lease_release_text,
+    };
+    return makers[ask] ? makers[ask](target, version, arena) : texts[ask];
 }
 
 #define FIELD(column, field, member)                                                               \
@@ -95,25 +128,35 @@ const char *ask_text(enum ask ask, const struct lock_key *key, const char *duty,
     }
 
 static const struct pg_column columns[ASKS][8] = {
-    [ASK_SETUP] = {FIELD("pid", PG_INT4, pid), FIELD("in_recovery", PG_BOOL, in_recovery),
-                   FIELD("seen_port", PG_INT4, seen_port),
-                   FIELD("has_ledger", PG_BOOL, has_ledger)},
+    [ASK_IDENTIFY] = {FIELD("pid", PG_INT4, pid), FIELD("in_recovery", PG_BOOL, in_recovery),
+                      FIELD("seen_port", PG_INT4, seen_port),
+                      FIELD("has_ledger", PG_BOOL, has_ledger),
+                      FIELD("idle_session_timeout_ms", PG_INT8, idle_session_timeout_ms),
+                      FIELD("idle_transaction_timeout_ms", PG_INT8, idle_transaction_timeout_ms)},
+    [ASK_TABLE] = {FIELD("lease_table", PG_TEXT, lease_table), FIELD("unlogged", PG_BOOL, unlogged),
+                   FIELD("yes", PG_BOOL, yes), FIELD("is_key", PG_BOOL, is_key)},
+    [ASK_SETUP] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_LIMITS] = {FIELD("user_timeout_ms", PG_INT8, user_timeout_ms),
                     FIELD("idle_s", PG_INT8, idle_s), FIELD("interval_s", PG_INT8, interval_s),
-                    FIELD("count", PG_INT8, count),
-                    FIELD("idle_session_timeout_ms", PG_INT8, idle_session_timeout_ms)},
+                    FIELD("count", PG_INT8, count)},
     [ASK_KEY] = {FIELD("classid", PG_INT8, classid), FIELD("objid", PG_INT8, objid),
-                 FIELD("objsubid", PG_INT4, objsubid)},
+                 FIELD("objsubid", PG_INT4, objsubid), FIELD("lease_table", PG_TEXT, lease_table),
+                 FIELD("lease_row", PG_TEXT, lease_row)},
     [ASK_REPORT] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_COUNT] = {FIELD("candidates", PG_INT8, candidates)},
-    [ASK_TRY] = {FIELD("yes", PG_BOOL, yes)},
-    [ASK_QUEUE] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_TRY] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},
+    [ASK_QUEUE] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},
     [ASK_CHECK] = {FIELD("pid", PG_INT4, pid), FIELD("nonce", PG_TEXT, nonce),
                    FIELD("yes", PG_BOOL, yes)},
     [ASK_BEGIN] = {FIELD("generation", PG_INT8, generation)},
-    [ASK_SETTLE] = {FIELD("now", PG_TIME, now_us), FIELD("wait_until", PG_TIME, wait_until_us)},
     [ASK_END] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_UNLOCK] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_ACQUIRE] = {FIELD("yes", PG_BOOL, yes), FIELD("is_new", PG_BOOL, is_new),
+                     FIELD("generation", PG_INT8, generation), FIELD("now", PG_TIME, now_us)},
+    [ASK_RENEW] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_RELEASE] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_SETTLE] = {FIELD("now", PG_TIME, now_us), FIELD("wait_until", PG_TIME, wait_until_us)},
+    [ASK_YIELD] = {FIELD("yes", PG_BOOL, yes)},
 };
 
 bool ask_reply(enum ask ask, const struct pg_answer *answer, struct arena *arena, struct reply *ret,
@@ -130,5 +173,7 @@ bool ask_reply(enum ask ask, const struct pg_answer *answer, struct arena *arena
         memcpy(ret, rows, sizeof *ret);
     else if (ask == ASK_KEY)
         ret->objsubid = -1;
+    else if (ask == ASK_SETTLE)
+        ret->wait_until_us = TIME_UNKNOWN;
     return true;
 }

@@ -9,43 +9,63 @@
 #include "pg/batch.h"
 #include "pg/key.h"
 
+/* In the order of a life: the session is prepared, the duty found, led, and given back. */
 enum ask {
     ASK_NOTHING,
-    ASK_SETUP,  /* $1 nonce: sets this session's limits, and says which session it is */
-    ASK_LIMITS, /* reads the limits back */
-    ASK_KEY,    /* $1 duty: its lock in the registry */
-    ASK_LISTEN, /* the duty's channel */
-    ASK_REPORT, /* $1 duty, $2 generation, $3 instance: our old work has stopped */
-    ASK_COUNT,  /* $1 prefix of the kit's names: how many candidates there are */
-    ASK_TRY,    /* $1, $2 key */
+    ASK_IDENTIFY, /* who the server's backend is, and what it brings; changes nothing */
+    ASK_TABLE,    /* $1 table: what kind of lease table that is */
+    ASK_SETUP,    /* $1 nonce, $2 tcp_user_timeout: sets this session's limits */
+    ASK_LIMITS,   /* reads the limits back */
+    ASK_KEY,      /* $1 duty: its lock or lease in the registry */
+    ASK_LISTEN,   /* the duty's channel */
+    ASK_REPORT,   /* $1 duty, $2 generation, $3 instance: our old work has stopped */
+    ASK_COUNT,    /* $1 prefix of the kit's names: how many candidates there are */
+    /* a lock */
+    ASK_TRY,    /* the key */
     ASK_QUEUE,  /* $1 duty: waits a bounded time in the lock's own queue */
     ASK_CHECK,  /* $1 classid, $2 objid, $3 objsubid */
     ASK_BEGIN,  /* $1 duty, $2 instance, $3 stop_within, $4 last refusal */
-    ASK_SETTLE, /* $1 duty: what is known of the predecessor's work */
     ASK_END,    /* $1 duty, $2 generation, $3 reason */
-    ASK_UNLOCK, /* $1, $2 key */
+    ASK_UNLOCK, /* the key, then the channel */
+    /* a lease */
+    ASK_ACQUIRE, /* a table: $1 row, $2 holder, $3 duration; the ledger: ..., $4 stop_within, $5
+                    last refusal */
+    ASK_RENEW,   /* a table: $1 row, $2 holder, $3 duration; the ledger: ..., $4 generation */
+    ASK_RELEASE, /* a table: $1 row, $2 holder, $3 channel; the ledger: $3 generation, $4 reason */
+    /* either */
+    ASK_SETTLE, /* $1 duty: what is known of the predecessor's work */
+    ASK_YIELD,  /* $1 duty, $2 generation: does an operator ask for it? */
     ASKS,
 };
 
-/* The text of a statement; ASK_LISTEN's and those of a pair's key differ. version: of the server.
- */
-const char *ask_text(enum ask ask, const struct lock_key *key, const char *duty, int version,
-                     struct arena *arena);
+/* What is led: a lock, or a row of a lease table. */
+struct target {
+    const char *duty;
+    struct lock_key key;
+    const char *lease_table; /* NULL: a lock. As SQL takes it: quoted where it must be */
+    bool own_lease;          /* pgleader.lease, through the ledger's functions */
+};
 
-/* One struct for every answer: what a statement does not say stays 0. */
+/* The text of a statement; version: of the server. */
+const char *ask_text(enum ask ask, const struct target *target, int version, struct arena *arena);
+
+/* One struct for every answer: what a statement does not say stays 0, NULL or false. */
 struct reply {
-    int32_t pid, local_port, seen_port;
+    int32_t pid, seen_port;
     bool in_recovery, has_ledger;
     int64_t user_timeout_ms, idle_s, interval_s, count;
-    int64_t idle_session_timeout_ms;
+    int64_t idle_session_timeout_ms, idle_transaction_timeout_ms;
     int64_t classid, objid;
     int32_t objsubid;
+    const char *lease_table, *lease_row; /* in the reply's arena */
+    bool unlogged, is_key;
     int64_t candidates;
-    bool yes;          /* ASK_TRY, ASK_UNLOCK, ASK_CHECK: held */
+    bool yes;          /* tried, held, acquired, renewed, given back, wanted */
+    bool is_new;       /* ASK_ACQUIRE: the row was not there */
     const char *nonce; /* ASK_CHECK */
     int64_t generation;
-    int64_t now_us, wait_until_us; /* ASK_SETTLE; TIME_UNKNOWN: no need to wait */
-    bool yield_wanted;
+    int64_t now_us;        /* the server's clock, before the deed */
+    int64_t wait_until_us; /* ASK_SETTLE; TIME_UNKNOWN: no need to wait */
 };
 
 /* Decodes the one row of an answer. */

@@ -12,9 +12,13 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "candidate/lead_internal.h"
+#include "pg/conninfo.h"
+#include "pg/hosts.h"
 #include "pg/statement.h"
 
 static const int64_t connect_within_us = 2 * SECOND_US;
+static const int64_t report_within_us = 2 * SECOND_US;
+enum { NAME_SIZE = 63 }; /* what application_name holds */
 
 uint32_t lead_random(void)
 {
@@ -23,35 +27,67 @@ uint32_t lead_random(void)
     return random;
 }
 
-/* application_name holds 63 bytes: of a long instance the tail, which tells pods apart. */
+static uint32_t fnv1a(const char *text)
+{
+    uint32_t hash = 2166136261U;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619U;
+    return hash;
+}
+
+/* Of an instance too long for application_name: as much of its tail as fits, and a hash of all of
+ * it, so that two pods never look the same. */
 static void make_name(struct lead *lead)
 {
-    char prefix[64];
-    int size = snprintf(prefix, sizeof prefix, "pgleader:%s:", lead->options.duty);
-    size_t room = size < 63 ? 63 - (size_t)size : 0;
-    size_t length = strlen(lead->options.instance);
-    const char *tail = lead->options.instance + (length > room ? length - room : 0);
-    (void)snprintf(lead->name, sizeof lead->name, "%s%s", prefix, tail);
+    const char *instance = lead->options.instance;
+    int size = snprintf(lead->name, sizeof lead->name, "pgleader:%s:", lead->options.duty);
+    size_t room = NAME_SIZE - (size_t)size, length = strlen(instance);
+    char hash[12] = "";
+    if (length > room) {
+        int hash_size = snprintf(hash, sizeof hash, "~%08x", fnv1a(instance));
+        if ((size_t)hash_size > room) /* the longest duties leave five bytes */
+            hash_size =
+                snprintf(hash, sizeof hash, "%0*x", (int)room, fnv1a(instance) >> (32 - 4 * room));
+        instance += length - (room - (size_t)hash_size);
+    }
+    (void)snprintf(lead->name + size, sizeof lead->name - (size_t)size, "%s%s", instance, hash);
+}
+
+static bool check_options(const struct lead_options *options, struct error *err)
+{
+    if (!duty_name_valid(options->duty))
+        return error_set(err, ERROR_USAGE,
+                         "could not lead \"%s\": not namespace/name of [a-z0-9._-]", options->duty);
+    if (!*options->instance)
+        return error_set(err, ERROR_USAGE, "could not lead %s: the instance has no name",
+                         options->duty);
+    if (options->lease_table && options->lease_us <= 0)
+        return error_set(err, ERROR_USAGE, "could not lead %s: the lease has no duration",
+                         options->duty);
+    struct timing timing = options->timing;
+    if (options->lease_table)
+        timing = timing_of_lease(&timing, options->lease_us);
+    return conninfo_check(options->conninfo, err) && timing_check(&timing, err);
 }
 
 struct lead *lead_new(const struct lead_options *options, struct error *err)
 {
-    if (!duty_name_valid(options->duty)) {
-        (void)error_set(err, ERROR_USAGE,
-                        "could not lead \"%s\": not namespace/name of [a-z0-9._-]", options->duty);
-        return NULL;
-    }
-    if (!timing_check(&options->timing, err))
+    if (!check_options(options, err))
         return NULL;
     struct lead *lead = xcalloc(1, sizeof *lead);
+    CLEANUP(hosts_done) struct hosts hosts = {0};
+    hosts_read(options->conninfo, &hosts);
+    lead->several_hosts = hosts.n > 1;
     lead->options = *options;
+    lead->target.duty = options->duty;
     lead->arena = arena_new();
     lead->generation = lead->unreported = -1;
+    lead->refused_at_us = TIME_UNKNOWN;
     lead->candidates = 2;
-    lead->has_key = options->key != NULL;
     lead->queue = options->queue;
+    lead->found = options->key != NULL;
     if (options->key)
-        lead->key = *options->key;
+        lead->target.key = *options->key;
     make_name(lead);
     lead->due_us = clock_boottime_us();
     return lead;
@@ -64,6 +100,10 @@ void lead_free(struct lead *lead)
     pg_conn_close(lead->conn);
     pg_answer_free(lead->answer);
     arena_free(lead->arena);
+    free(lead->lease_table);
+    free(lead->lease_row);
+    free(lead->registered_table);
+    free(lead->registered_row);
     free(lead);
 }
 
@@ -74,19 +114,26 @@ void lead_tell(struct lead *lead, const struct lead_rule *rule, const struct err
         lead->options.told(lead->options.context, rule, err, remark);
 }
 
+void lead_remark(struct lead *lead, enum remark remark, const char *words)
+{
+    if (!(lead->remarked & 1U << remark))
+        lead_tell(lead, NULL, NULL, words);
+    lead->remarked |= 1U << remark;
+}
+
 bool lead_move(struct lead *lead, enum lead_event event, const struct error *err)
 {
     const struct lead_rule *rule = lead_rule_find(lead->state, event);
     if (!rule)
         return false;
     lead->state = rule->to;
+    lead->working = lead->working || event == EVENT_GRANTED;
     lead_tell(lead, rule, err, NULL);
     if (event == EVENT_GRANTED) {
-        lead->working = true;
         lead->options.gained(lead->options.context, lead->generation);
     } else if (rule->from == LEAD_LEADER) {
         lead->reason = rule;
-        if (lead->working)
+        if (lead->working && event != EVENT_FINISHED)
             lead->options.lost(lead->options.context, lead->generation, rule);
     }
     return true;
@@ -99,174 +146,116 @@ void lead_wait(struct lead *lead, int64_t pause_us, enum ask next)
     lead->due_us = clock_boottime_us() + pause_us;
 }
 
-/* Gives the session up. While work runs the socket stays open: closing it would free the lock. */
-static void drop_session(struct lead *lead, int64_t pause_us)
+void lead_drop_session(struct lead *lead, int64_t pause_us)
 {
     pg_conn_close(STEAL(lead->conn));
     pg_answer_free(STEAL(lead->answer));
     lead->refusal = (struct error){0};
     lead->phase = PHASE_DOWN;
     lead->ask = ASK_NOTHING;
-    lead->holds = false;
+    lead->holds = lead->prepared = lead->listening = lead->termless = lead->woken = false;
+    lead->refused_at_us = TIME_UNKNOWN; /* the next server's clock may be another */
     lead->due_us = clock_boottime_us() + pause_us;
+}
+
+/* The work is still to be aborted; nothing that the session says matters before it has stopped, and
+ * closing it would free the lock. */
+static void wait_for_work(struct lead *lead)
+{
+    lead->phase = PHASE_WAITING;
+    lead->next = ASK_NOTHING;
+    lead->due_us = INT64_MAX;
 }
 
 void lead_end_candidacy(struct lead *lead, enum lead_end end)
 {
-    drop_session(lead, 0);
+    if (lead->working) {
+        lead->ending = end;
+        (void)lead_move(lead, EVENT_CHECK_FAILED, NULL);
+        wait_for_work(lead);
+        return;
+    }
+    lead_drop_session(lead, 0);
     lead->end = end;
 }
 
-/* The term is over and nothing of it runs. */
-static void forget_term(struct lead *lead, bool reported)
+void lead_refuse(struct lead *lead, const struct error *err)
 {
-    if (!reported && lead->ledger)
-        lead->unreported = lead->generation;
-    lead->generation = -1;
+    lead_tell(lead, NULL, err, NULL);
+    lead_end_candidacy(lead, LEAD_REFUSED);
 }
 
-/* An error of the session in whatever state: work is aborted first; the session is closed when it
- * has stopped. */
+/* The term is over and nothing of it runs; whoever comes next waits to hear that. */
+static void forget_term(struct lead *lead)
+{
+    if (lead->generation >= 0)
+        lead->unreported = lead->generation;
+    lead->generation = -1;
+    (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
+    if (lead->ending != LEAD_GOES_ON)
+        lead_end_candidacy(lead, lead->ending);
+}
+
+/* True while it waits to report, though it is to stop. */
+static bool may_report(const struct lead *lead)
+{
+    return lead->ledger && lead->unreported >= 0 && clock_boottime_us() < lead->report_by_us;
+}
+
 void lead_session_failed(struct lead *lead, enum lead_event event, const struct error *err)
 {
-    bool moved = lead_move(lead, event, err);
-    if (!moved)
+    bool outlives = lead->target.lease_table && !lead->unlogged && lead->state == LEAD_LEADER &&
+                    event == EVENT_SESSION_LOST && clock_boottime_us() < lead_deadline_us(lead);
+    if (outlives || !lead_move(lead, event, err))
         lead_tell(lead, NULL, err, NULL);
-    if (lead->working) {
-        lead->phase = PHASE_WAITING;
-        lead->next = ASK_NOTHING;
-        lead->due_us = INT64_MAX;
+    if (!outlives && lead->working) {
+        wait_for_work(lead);
         return;
     }
-    if (lead->generation >= 0)
-        forget_term(lead, false);
-    lead->failures++;
-    drop_session(lead, timing_reconnect_pause_us(lead->failures - 1, lead_random()));
-    if (lead->stopping)
+    if (!outlives)
+        forget_term(lead);
+    if (lead->end != LEAD_GOES_ON)
+        return;
+    lead->attempts++;
+    lead_drop_session(lead, timing_reconnect_pause_us(lead->failures++, lead_random()));
+    if (lead->stopping && !outlives && !may_report(lead))
         lead_end_candidacy(lead, LEAD_ENDED);
 }
 
-static int64_t answer_within(const struct lead *lead, enum ask ask)
+static bool says(const struct pg_notification *notification, const char *event)
 {
-    if (ask == ASK_CHECK && lead->state == LEAD_LEADER)
-        return timing_abort_at_us(&lead->options.timing, lead->confirmed_us) - clock_boottime_us();
-    return lead->options.timing.answer_within_us * 2;
+    return strstr(notification->payload, event) != NULL;
 }
 
-/* The parameters of a statement, in the lead's arena. */
-static int parameters(struct lead *lead, enum ask ask, const char *values[4])
+/* A release is worth a try at once. A request to yield is a hint: the ledger is asked. */
+static void take_notification(struct lead *lead, const struct pg_notification *notification)
 {
-    struct arena *arena = lead->arena;
-    const struct lead_options *options = &lead->options;
-    bool pair = lead->key.objsubid == LOCK_OBJSUBID_PAIR;
-    switch (ask) {
-    case ASK_SETUP:
-        values[0] = lead->nonce;
-        values[1] = arena_printf(arena, "%" PRId64, options->timing.server_holds_us / 1000);
-        return 2;
-    case ASK_KEY:
-    case ASK_QUEUE:
-    case ASK_SETTLE:
-        values[0] = options->duty;
-        return 1;
-    case ASK_COUNT:
-        values[0] = arena_printf(arena, "pgleader:%s:", options->duty);
-        return 1;
-    case ASK_TRY:
-    case ASK_UNLOCK:
-        values[0] = pair ? arena_printf(arena, "%" PRId32, (int32_t)lead->key.classid)
-                         : arena_printf(arena, "%" PRId64, lock_key_to_int8(lead->key));
-        values[1] = pair ? arena_printf(arena, "%" PRId32, (int32_t)lead->key.objid) : NULL;
-        return pair ? 2 : 1;
-    case ASK_CHECK:
-        values[0] = arena_printf(arena, "%" PRIu32, lead->key.classid);
-        values[1] = arena_printf(arena, "%" PRIu32, lead->key.objid);
-        values[2] = arena_printf(arena, "%u", lead->key.objsubid);
-        return 3;
-    case ASK_BEGIN:
-        values[0] = options->duty;
-        values[1] = options->instance;
-        values[2] = arena_printf(arena, "%" PRId64 " us", timing_stop_within_us(&options->timing));
-        values[3] = NULL;
-        return 4;
-    case ASK_REPORT:
-    case ASK_END:
-        values[0] = options->duty;
-        values[1] =
-            arena_printf(arena, "%" PRId64, ask == ASK_END ? lead->generation : lead->unreported);
-        values[2] = ask == ASK_END ? lead->reason->id : options->instance;
-        return 3;
-    case ASK_NOTHING:
-    case ASK_LIMITS:
-    case ASK_LISTEN:
-    case ASKS:
-        break;
-    }
-    return 0;
-}
-
-void lead_ask(struct lead *lead, enum ask ask)
-{
-    const char *values[4] = {0};
-    struct error err = {0};
-    arena_free(lead->arena);
-    lead->arena = arena_new();
-    const char *text =
-        ask_text(ask, &lead->key, lead->options.duty, pg_conn_version(lead->conn), lead->arena);
-    int n = parameters(lead, ask, values);
-    lead->phase = PHASE_ASKING;
-    lead->ask = ask;
-    lead->asked_us = clock_boottime_us();
-    lead->due_us = lead->asked_us + answer_within(lead, ask);
-    if (!pg_statement_send(lead->conn, text, n, values, &err))
-        lead_session_failed(lead, EVENT_SESSION_LOST, &err);
-}
-
-/* Rows and refusal may come some steps before the statement ends. */
-static void take_answer(struct lead *lead)
-{
-    struct error err = {0};
-    struct reply reply;
-    enum pg_progress progress = pg_statement_step(lead->conn, &lead->answer, &lead->refusal);
-    if (progress == PG_AGAIN)
-        return;
-    struct pg_answer *answer = STEAL(lead->answer);
-    const struct error refusal = lead->refusal;
-    lead->refusal = (struct error){0};
-    if (progress == PG_FAILED)
-        lead_session_failed(lead, EVENT_SESSION_LOST, &refusal);
-    else if (refusal.kind != ERROR_NONE)
-        lead_refused(lead, &refusal);
-    else if (ask_reply(lead->ask, answer, lead->arena, &reply, &err))
-        lead_took_reply(lead, &reply);
-    else
-        lead_session_failed(lead, EVENT_CHECK_FAILED, &err);
-    pg_answer_free(answer);
-}
-
-/* A release is worth a try at once; a request to yield is obeyed. */
-static void take_notifications(struct lead *lead)
-{
-    struct pg_notification notification;
-    while (lead->conn && pg_notification_take(lead->conn, &notification)) {
-        if (lead->state == LEAD_LEADER && strstr(notification.payload, "\"yield"))
-            (void)lead_move(lead, EVENT_YIELD_REQUEST, NULL);
-        else if (lead->phase == PHASE_WAITING && lead->state == LEAD_FOLLOWER &&
-                 lead->next == ASK_TRY)
-            lead_wait(lead, timing_wake_pause_us(lead->candidates, lead_random()), ASK_TRY);
-        else if (lead->phase == PHASE_WAITING && lead->next == ASK_SETTLE)
-            lead_wait(lead, 0, ASK_SETTLE);
+    bool waiting = lead->phase == PHASE_WAITING;
+    if (says(notification, "\"yield\"") && lead->generation >= 0) {
+        lead->hinted = true;
+        if (waiting && lead->state == LEAD_LEADER)
+            lead_ask(lead, ASK_YIELD);
+    } else if (says(notification, "\"released\"") && lead->state == LEAD_ACQUIRING) {
+        lead->woken = true;
+    } else if (says(notification, "\"released\"") && lead->state == LEAD_FOLLOWER && waiting &&
+               (lead->next == ASK_TRY || lead->next == ASK_ACQUIRE)) {
+        lead_wait(lead, timing_wake_pause_us(lead->candidates, lead_random()), lead->next);
+    } else if (says(notification, "\"stopped\"") && waiting && lead->next == ASK_SETTLE) {
+        lead_wait(lead, 0, ASK_SETTLE);
     }
 }
 
 static void take_input(struct lead *lead)
 {
     struct error err = {0};
+    struct pg_notification notification;
+    lead->look = false;
     if (lead->phase == PHASE_ASKING)
-        take_answer(lead);
+        lead_take_answer(lead);
     else if (!pg_conn_idle(lead->conn, &err))
         lead_session_failed(lead, EVENT_SESSION_LOST, &err);
-    take_notifications(lead);
+    while (lead->conn && pg_notification_take(lead->conn, &notification))
+        take_notification(lead, &notification);
 }
 
 static void start_connecting(struct lead *lead)
@@ -276,8 +265,11 @@ static void start_connecting(struct lead *lead)
     (void)!getrandom(bytes, sizeof bytes, 0);
     for (size_t i = 0; i < sizeof bytes; i++)
         (void)snprintf(lead->nonce + 2 * i, 3, "%02x", bytes[i]);
-    const struct pg_conn_options options = {.conninfo = lead->options.conninfo,
-                                            .application_name = lead->name};
+    const struct pg_conn_options options = {
+        .conninfo = lead->options.conninfo,
+        .own_name = lead->name,
+        .silent_after_s = (int)(lead->options.timing.server_holds_us / SECOND_US),
+        .first_host = lead->attempts};
     lead->conn = pg_conn_start(&options, &err);
     lead->phase = PHASE_CONNECTING;
     lead->due_us = clock_boottime_us() + connect_within_us;
@@ -285,57 +277,103 @@ static void start_connecting(struct lead *lead)
         lead_session_failed(lead, EVENT_SESSION_LOST, &err);
 }
 
+/* What waiting will not mend. A server that knew us once may do so again. */
+static bool is_denied(const struct lead *lead, const struct error *err)
+{
+    return text_equal(err->sqlstate, "42501") ||
+           (!lead->was_up &&
+            (text_equal(err->sqlstate, "28P01") || text_equal(err->sqlstate, "28000")));
+}
+
 static void go_on_connecting(struct lead *lead)
 {
     struct error err = {0};
     enum pg_progress progress = pg_conn_connect(lead->conn, &err);
-    if (progress == PG_DONE)
-        lead_ask(lead, ASK_SETUP);
-    else if (progress == PG_FAILED)
+    if (progress == PG_DONE) {
+        lead_ask(lead, ASK_IDENTIFY);
+    } else if (progress == PG_FAILED && is_denied(lead, &err)) {
+        lead_tell(lead, NULL, &err, NULL);
+        lead_end_candidacy(lead, LEAD_NO_PERMISSION);
+    } else if (progress == PG_FAILED) {
         lead_session_failed(lead, EVENT_SESSION_LOST, &err);
+    }
+}
+
+/* No answer in time. A leader by lease asks again on another session. */
+static void answer_is_late(struct lead *lead)
+{
+    struct error err = {0};
+    enum lead_event event = EVENT_CHECK_LATE;
+    (void)error_set(&err, ERROR_TIMEOUT, "could not hear from the server in time");
+    if (lead->state == LEAD_ACQUIRING)
+        event = EVENT_TRY_FAILED;
+    else if (lead->target.lease_table && lead->state == LEAD_LEADER)
+        event = EVENT_SESSION_LOST;
+    lead_session_failed(lead, event, &err);
 }
 
 /* A deadline or a wait is over. */
 static void run_out(struct lead *lead)
 {
-    struct error err = {0};
     if (lead->phase == PHASE_DOWN) {
         start_connecting(lead);
     } else if (lead->phase == PHASE_WAITING) {
-        if (lead->next == ASK_TRY || lead->next == ASK_QUEUE)
+        if (lead->next == ASK_TRY || lead->next == ASK_QUEUE || lead->next == ASK_ACQUIRE)
             (void)lead_move(lead, EVENT_TRY, NULL);
         lead_ask(lead, lead->next);
     } else {
-        (void)error_set(&err, ERROR_TIMEOUT, "could not hear from the server in time");
-        lead_session_failed(
-            lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_LATE, &err);
+        answer_is_late(lead);
     }
+}
+
+int64_t lead_deadline_us(const struct lead *lead)
+{
+    const struct timing *timing = &lead->options.timing;
+    if (lead->state != LEAD_LEADER)
+        return INT64_MAX;
+    return lead->target.lease_table ? timing_lease_abort_at_us(timing, lead->confirmed_us)
+                                    : timing_abort_at_us(timing, lead->confirmed_us);
+}
+
+/* Nothing that the session says matters before the work has stopped. */
+static bool is_deaf(const struct lead *lead)
+{
+    return lead->working && lead->due_us == INT64_MAX;
 }
 
 void lead_wants(const struct lead *lead, struct pollfd *ret_fd, int *ret_timeout_ms)
 {
-    int64_t now = clock_boottime_us();
+    int64_t deadline = lead_deadline_us(lead);
+    int64_t due = lead->due_us < deadline ? lead->due_us : deadline;
+    int64_t left = due == INT64_MAX ? SECOND_US : due - clock_boottime_us();
     *ret_fd = (struct pollfd){.fd = -1};
-    if (lead->conn) {
+    if (lead->conn && !is_deaf(lead)) {
         ret_fd->fd = pg_conn_fd(lead->conn);
         ret_fd->events = pg_conn_events(lead->conn);
     }
-    if (lead->working && lead->state == LEAD_UNCERTAIN)
-        ret_fd->fd = -1; /* nothing it says matters before the work has stopped */
-    int64_t left = lead->due_us == INT64_MAX ? SECOND_US : lead->due_us - now;
-    *ret_timeout_ms = left <= 0 ? 0 : (int)((left < SECOND_US ? left : SECOND_US) + 999) / 1000;
+    if (lead->look || left < 0)
+        left = 0;
+    *ret_timeout_ms = (int)((left < SECOND_US ? left : SECOND_US) + 999) / 1000;
 }
 
 void lead_step(struct lead *lead, bool ready)
 {
+    struct error err = {0};
     if (lead->end != LEAD_GOES_ON)
         return;
     if (ready && lead->phase == PHASE_CONNECTING)
         go_on_connecting(lead);
-    else if (ready && lead->conn && !(lead->working && lead->state == LEAD_UNCERTAIN))
+    else if ((ready || lead->look) && lead->conn && lead->phase != PHASE_CONNECTING &&
+             !is_deaf(lead))
         take_input(lead);
-    if (lead->end == LEAD_GOES_ON && clock_boottime_us() >= lead->due_us)
+    if (lead->end != LEAD_GOES_ON)
+        return;
+    if (clock_boottime_us() >= lead_deadline_us(lead)) {
+        (void)error_set(&err, ERROR_TIMEOUT, "could not hear from the server in time");
+        lead_session_failed(lead, EVENT_CHECK_LATE, &err);
+    } else if (clock_boottime_us() >= lead->due_us) {
         run_out(lead);
+    }
 }
 
 void lead_work_stopped(struct lead *lead)
@@ -349,23 +387,11 @@ void lead_work_stopped(struct lead *lead)
     }
     if (lead->state != LEAD_UNCERTAIN)
         return;
-    forget_term(lead, false);
-    (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
-    drop_session(lead, 0);
-    if (lead->stopping)
+    forget_term(lead);
+    if (lead->end == LEAD_GOES_ON)
+        lead_drop_session(lead, 0);
+    if (lead->end == LEAD_GOES_ON && lead->stopping && !may_report(lead))
         lead_end_candidacy(lead, LEAD_ENDED);
-}
-
-/* It holds the lock and has begun a term, but no work: hands both back at once. */
-static bool give_back_unused(struct lead *lead)
-{
-    bool can = lead->state == LEAD_ACQUIRING && lead->holds && lead->phase == PHASE_WAITING;
-    if (!can)
-        return false;
-    lead->reason = lead_rule_find(LEAD_ACQUIRING, EVENT_SIGNAL);
-    (void)lead_move(lead, EVENT_SIGNAL, NULL);
-    lead_release(lead);
-    return true;
 }
 
 void lead_yield(struct lead *lead)
@@ -377,10 +403,17 @@ void lead_yield(struct lead *lead)
 void lead_stop(struct lead *lead)
 {
     lead->stopping = true;
-    if (lead->state == LEAD_LEADER)
+    lead->report_by_us = clock_boottime_us() + report_within_us;
+    if (lead->state == LEAD_LEADER) {
         (void)lead_move(lead, EVENT_SIGNAL, NULL);
-    else if (!lead->working && lead->state != LEAD_YIELDING && !give_back_unused(lead))
+    } else if (lead->working || lead->state == LEAD_YIELDING) {
+        return; /* it ends when the work has */
+    } else if (lead->holds) {
+        if (lead->state == LEAD_ACQUIRING && lead->phase == PHASE_WAITING)
+            lead_proceed(lead); /* else with the answer */
+    } else if (!may_report(lead)) {
         lead_end_candidacy(lead, LEAD_ENDED);
+    }
 }
 
 enum lead_end lead_ended(const struct lead *lead)
@@ -405,5 +438,15 @@ bool lead_connected(const struct lead *lead)
 
 const struct lock_key *lead_key(const struct lead *lead)
 {
-    return lead->has_key ? &lead->key : NULL;
+    return lead->found && !lead->target.lease_table ? &lead->target.key : NULL;
+}
+
+const char *lead_lease_table(const struct lead *lead)
+{
+    return lead->lease_table;
+}
+
+const char *lead_lease_row(const struct lead *lead)
+{
+    return lead->lease_row;
 }

@@ -62,4 +62,10 @@ enum lead_end lead_ended(const struct lead *lead);
 enum lead_state lead_state(const struct lead *lead);
 int64_t lead_generation(const struct lead *lead); /* -1: none */
 bool lead_connected(const struct lead *lead);
-const struct lock_key *lead_key(const struct lead *lead); /* NULL while not known */
+const struct lock_key *lead_key(const struct lead *lead); /* NULL while not known, and of a lease */
+const char *lead_lease_table(const struct lead *lead);    /* NULL of a lock */
+const char *lead_lease_row(const struct lead *lead);
+
+/* CLOCK_BOOTTIME: past it no work may go on, whatever has been heard; INT64_MAX while it does not
+ * lead. */
+int64_t lead_deadline_us(const struct lead *lead);

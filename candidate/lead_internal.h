@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* What the two files of a candidate share: lead.c drives the session, lead_steps.c decides by its
- * answers. */
+/* What the files of a candidate share. lead.c drives: state, phase, deadlines. lead_ask.c sends
+ * statements and reads their answers; what follows from an answer is in lead_session.c (until a
+ * session is ready), lead_term.c (from the try to the release) and lead_refused.c (the server's
+ * errors). */
 #pragma once
 
 #include "base/arena.h"
@@ -9,33 +11,71 @@
 #include "candidate/lead.h"
 #include "pg/conn.h"
 
+/* What is said once, or until it changes. */
+enum remark {
+    REMARK_NO_LEDGER,
+    REMARK_POOLED,
+    REMARK_PROXY,
+    REMARK_IDLE_SESSION,
+    REMARK_IDLE_TRANSACTION,
+    REMARK_UNKNOWN_DUTY,
+    REMARK_NO_GENERATION,
+    REMARK_UNLOGGED,
+    REMARK_STANDBY,
+};
+
+#define LEAD_OWN_LEASE "pgleader.lease"
+
 enum phase { PHASE_DOWN, PHASE_CONNECTING, PHASE_ASKING, PHASE_WAITING };
 
 struct lead {
     struct lead_options options;
     char name[80]; /* application_name */
     char nonce[33];
+    struct target target;
+    char *lease_table, *lease_row;           /* of the target, owned */
+    char *registered_table, *registered_row; /* as the registry names them, owned */
+    bool found;                              /* the target is known */
+    bool several_hosts;
+    unsigned remarked; /* bits of enum remark */
     enum lead_state state;
+
     enum phase phase;
     enum ask ask;  /* under way */
     enum ask next; /* when a wait is over */
     struct pg_session *conn;
     struct pg_answer *answer; /* of the statement under way, as far as it has come */
     struct error refusal;
-    struct arena *arena;  /* of one statement and its answer */
-    int64_t due_us;       /* CLOCK_BOOTTIME: the deadline, or when the wait is over */
-    int64_t asked_us;     /* when the statement under way was sent */
-    int64_t confirmed_us; /* when the last check that was answered well was sent */
-    int64_t counted_us;
-    int failures;
+    struct arena *arena; /* of one statement and its answer */
+    int64_t due_us;      /* CLOCK_BOOTTIME: the deadline, or when the wait is over */
+    int64_t asked_us;    /* when the statement under way was sent */
+
+    /* of the session */
+    bool ledger, pooled, queue;
+    bool prepared, listening; /* its limits are set, the channel is heard */
+    bool termless;            /* the ledger does not know the duty */
+    bool look;                /* an answer may have come while the statement was sent */
+    int failures;             /* since one last came up */
+    size_t attempts;          /* which of several hosts is tried first */
     int32_t candidates;
-    struct lock_key key;
-    bool has_key, ledger, queue, warned, working, stopping, holds;
-    int64_t generation;             /* of the present term, -1: none */
-    int64_t unreported;             /* of a term lost, whose work has stopped; -1: none */
+    int64_t counted_us;
+    int64_t refused_at_us; /* the server's clock: another held it still; TIME_UNKNOWN: never seen */
+    bool woken;            /* a release was told while a try was under way */
+
+    /* of the term */
+    bool working, holds, unlogged, settled, hinted; /* hinted: somebody may want us to yield */
+    int64_t confirmed_us;    /* when the last check that was answered well was sent */
+    int64_t settle_until_us; /* CLOCK_BOOTTIME: at the latest; INT64_MAX: as the ledger says */
+    int64_t generation;      /* -1: none */
+    int64_t unreported;      /* of a term lost, whose work has stopped; -1: none */
     const struct lead_rule *reason; /* of giving up */
-    enum lead_end end;
+
+    bool stopping, was_up;
+    int64_t report_by_us;      /* while stopping: how long a last report is worth waiting for */
+    enum lead_end end, ending; /* ending: as soon as the work has stopped */
 };
+
+/* lead.c */
 
 /* The one function that moves the state; work is told of every gain and every loss exactly once.
  * False: the event changes nothing. */
@@ -43,18 +83,39 @@ bool lead_move(struct lead *lead, enum lead_event event, const struct error *err
 
 void lead_tell(struct lead *lead, const struct lead_rule *rule, const struct error *err,
                const char *remark);
-void lead_ask(struct lead *lead, enum ask ask);                     /* sends it */
-void lead_wait(struct lead *lead, int64_t pause_us, enum ask next); /* then sends that */
+void lead_remark(struct lead *lead, enum remark remark, const char *words); /* once */
+void lead_wait(struct lead *lead, int64_t pause_us, enum ask next);         /* then sends that */
+void lead_drop_session(struct lead *lead, int64_t pause_us);                /* then connects anew */
 void lead_end_candidacy(struct lead *lead, enum lead_end end);
-
-/* An error of the session in whatever state: work is aborted first; the session is closed when it
- * has stopped. */
-void lead_session_failed(struct lead *lead, enum lead_event event, const struct error *err);
+void lead_refuse(struct lead *lead, const struct error *err); /* says why, and ends it */
 uint32_t lead_random(void);
 
-/* Decides by an answer, or by the server's refusal of the statement under way. */
-void lead_took_reply(struct lead *lead, const struct reply *reply);
-void lead_refused(struct lead *lead, const struct error *err);
+/* An error of the session in whatever state: work is aborted first; the session is closed when it
+ * has stopped. A leader by lease goes on until its own deadline. */
+void lead_session_failed(struct lead *lead, enum lead_event event, const struct error *err);
 
-/* A graceful end: the term is ended, then the lock is given back. */
-void lead_release(struct lead *lead);
+/* lead_ask.c */
+void lead_ask(struct lead *lead, enum ask ask); /* sends it */
+void lead_take_answer(struct lead *lead);
+
+/* lead_session.c: answers until the session is ready, then what a follower does. */
+void lead_took_identity(struct lead *lead, const struct reply *reply);
+void lead_took_table(struct lead *lead, const struct reply *reply);
+void lead_took_limits(struct lead *lead, const struct reply *reply);
+void lead_took_key(struct lead *lead, const struct reply *reply);
+void lead_ready(struct lead *lead);
+void lead_follow(struct lead *lead, int64_t pause_us);
+
+/* lead_term.c: answers from the try to the release. */
+void lead_took_try(struct lead *lead, const struct reply *reply);
+void lead_took_check(struct lead *lead, const struct reply *reply);
+void lead_took_settle(struct lead *lead, const struct reply *reply);
+void lead_took_yield(struct lead *lead, const struct reply *reply);
+void lead_took_unlock(struct lead *lead, const struct reply *reply);
+void lead_proceed(struct lead *lead); /* it holds: what is still to do before it leads */
+void lead_check_next(struct lead *lead);
+void lead_release(struct lead *lead); /* the term is ended, then the lock given back */
+enum ask lead_check_ask(const struct lead *lead);
+
+/* lead_refused.c: the server refused the statement under way; the session is still there. */
+void lead_refused(struct lead *lead, const struct error *err);

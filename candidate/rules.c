@@ -14,6 +14,8 @@ const struct lead_rule lead_rules[] = {
      "The session ended while it tried."},
     {"try-signal", LEAD_ACQUIRING, EVENT_SIGNAL, LEAD_FOLLOWER,
      "It was told to stop before it led."},
+    {"try-yield", LEAD_ACQUIRING, EVENT_YIELD_REQUEST, LEAD_FOLLOWER,
+     "An operator asked it to yield before its work began."},
     {"granted", LEAD_ACQUIRING, EVENT_GRANTED, LEAD_LEADER,
      "pg_locks shows the lock in this session, the predecessor's work has stopped, the term has "
      "begun."},

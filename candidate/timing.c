@@ -63,6 +63,19 @@ int64_t timing_abort_at_us(const struct timing *timing, int64_t confirmed_sent_u
     return confirmed_sent_us + timing->check_every_us + timing->answer_within_us;
 }
 
+struct timing timing_of_lease(const struct timing *timing, int64_t lease_us)
+{
+    struct timing lease = *timing;
+    lease.check_every_us = lease_us / 3;
+    lease.server_holds_us = lease_us;
+    return lease;
+}
+
+int64_t timing_lease_abort_at_us(const struct timing *timing, int64_t confirmed_sent_us)
+{
+    return confirmed_sent_us + timing->server_holds_us - timing->kill_after_us - timing->slack_us;
+}
+
 int64_t timing_stop_within_us(const struct timing *timing)
 {
     return timing->check_every_us + timing->answer_within_us + timing->kill_after_us;

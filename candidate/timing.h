@@ -36,6 +36,13 @@ bool timing_check(const struct timing *timing, struct error *err) MUSTCHECK;
  */
 int64_t timing_abort_at_us(const struct timing *timing, int64_t confirmed_sent_us);
 
+/* A lease's own: renewed at a third of its duration, for which the server keeps it. */
+struct timing timing_of_lease(const struct timing *timing, int64_t lease_us);
+
+/* For a lease the work has to be aborted only when it could not be stopped before the expiry
+ * otherwise: there is time for several renewals. */
+int64_t timing_lease_abort_at_us(const struct timing *timing, int64_t confirmed_sent_us);
+
 /* For how long old work may go on after the server has let go: detection and kill. */
 int64_t timing_stop_within_us(const struct timing *timing);
 

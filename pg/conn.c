@@ -78,6 +78,29 @@ static void take_notice(void *context, const PGresult *notice)
     pg_conn_note_fatal(context, notice);
 }
 
+/* Our end's watch over a silent peer, as texts; "" leaves a setting to libpq. */
+struct watch {
+    char user_timeout[16], idle[4], interval[4], count[16];
+};
+
+static struct watch watch_for(int silent_after_s)
+{
+    struct watch watch = {0};
+    if (silent_after_s <= 0)
+        return watch;
+    (void)snprintf(watch.user_timeout, sizeof watch.user_timeout, "%lld", silent_after_s * 1000LL);
+    (void)snprintf(watch.idle, sizeof watch.idle, "2");
+    (void)snprintf(watch.interval, sizeof watch.interval, "1");
+    (void)snprintf(watch.count, sizeof watch.count, "%d",
+                   silent_after_s > 3 ? silent_after_s - 2 : 1);
+    return watch;
+}
+
+static const char *if_given(const char *text)
+{
+    return *text ? text : NULL;
+}
+
 /* Hands everything to libpq, which begins to connect. With hosts, they stand in for what the
  * connection string says of them. */
 static bool begin(struct pg_session *conn, const struct hosts *hosts, struct error *err)
@@ -86,10 +109,16 @@ static bool begin(struct pg_session *conn, const struct hosts *hosts, struct err
     CLEANUP(host_done) struct host lists = {0};
     if (hosts->n)
         lists = hosts_rotated(hosts, options->first_host);
+    const struct watch watch = watch_for(options->silent_after_s);
     const struct {
         const char *keyword, *value;
     } all[] = {
+        {"tcp_user_timeout", if_given(watch.user_timeout)}, /* what conninfo says comes later */
+        {"keepalives_idle", if_given(watch.idle)},
+        {"keepalives_interval", if_given(watch.interval)},
+        {"keepalives_count", if_given(watch.count)},
         {"dbname", options->conninfo},
+        {"application_name", options->own_name},
         {"fallback_application_name", options->application_name},
         {"client_encoding", "UTF8"},
         {"password", conn->password ? conn->password : options->password},

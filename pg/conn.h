@@ -14,6 +14,8 @@ struct pg_session;
 struct pg_conn_options {
     const char *conninfo;         /* libpq's */
     const char *application_name; /* used unless conninfo or PGAPPNAME gives one */
+    const char *own_name;         /* or NULL; else the application_name whatever they give */
+    int silent_after_s;           /* a peer that is silent for so long is lost; 0: libpq's own */
     const char *password;         /* or NULL */
     const char *password_file;    /* or NULL; read now, its first line is the password */
     size_t first_host;            /* of several hosts or addresses, which one is tried first; any */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The server refused a statement; the session is still there. What follows depends on what was
+ * asked and on the SQLSTATE. */
+#include <stddef.h>
+
+#include "base/text.h"
+#include "candidate/lead_internal.h"
+
+static const int64_t again_us = SECOND_US / 4;
+
+/* Somebody held something for longer than our lock_timeout, or we were chosen to give way. */
+static bool is_passing(const struct error *err)
+{
+    static const char *const states[] = {"55P03", "40001", "40P01", "57014"};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        if (text_equal(err->sqlstate, states[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is(const struct error *err, const char *sqlstate)
+{
+    return text_equal(err->sqlstate, sqlstate);
+}
+
+static void fail(struct lead *lead, const struct error *err)
+{
+    if (is(err, "42501")) {
+        lead_tell(lead, NULL, err, NULL);
+        lead_end_candidacy(lead, LEAD_NO_PERMISSION);
+    } else {
+        lead_session_failed(
+            lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_FAILED, err);
+    }
+}
+
+static void refused_begin(struct lead *lead, const struct error *err)
+{
+    if (is(err, "PL003")) {
+        lead_remark(lead, REMARK_UNKNOWN_DUTY,
+                    "the ledger does not know this duty: no generation, and no settling");
+        lead->termless = true;
+        lead_proceed(lead);
+    } else if (is(err, "PL002")) { /* the registry has another lock for the duty */
+        lead_refuse(lead, err);
+    } else if (is_passing(err)) { /* old fences: is it still ours? then begin again */
+        lead_tell(lead, NULL, err, NULL);
+        lead_ask(lead, ASK_CHECK);
+    } else {
+        fail(lead, err);
+    }
+}
+
+static void refused_queue(struct lead *lead, const struct error *err)
+{
+    if (!is(err, "PL003") && !is(err, "42883")) {
+        fail(lead, err);
+        return;
+    }
+    lead_remark(lead, REMARK_UNKNOWN_DUTY,
+                "the ledger does not know this duty: trying instead of waiting in the queue");
+    lead->queue = false;
+    (void)lead_move(lead, EVENT_REFUSED, NULL);
+    lead_follow(lead, 0);
+}
+
+/* The ledger has no such duty, or by another mechanism; the table is not as it was. */
+static bool is_misfit(const struct error *err)
+{
+    return is(err, "PL003") || is(err, "55000") || is(err, "42P01") || is(err, "42703");
+}
+
+static void refused_acquire(struct lead *lead, const struct error *err)
+{
+    if (is_passing(err)) {
+        (void)lead_move(lead, EVENT_REFUSED, NULL);
+        lead_follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
+    } else if (is_misfit(err)) {
+        lead_refuse(lead, err);
+    } else {
+        fail(lead, err);
+    }
+}
+
+/* Only PL001 says that the lease is not ours; after anything else there is time until our own
+ * deadline. */
+static void refused_renew(struct lead *lead, const struct error *err)
+{
+    if (is(err, "PL001") || lead->state != LEAD_LEADER) {
+        lead_session_failed(
+            lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_FAILED, err);
+        return;
+    }
+    lead_tell(lead, NULL, err, NULL);
+    lead_wait(lead, again_us, ASK_RENEW);
+}
+
+static void refused_report(struct lead *lead, const struct error *err)
+{
+    (void)err;
+    lead->unreported = -1; /* the term is not ours to report any more */
+    lead_follow(lead, 0);
+}
+
+static void refused_count(struct lead *lead, const struct error *err)
+{
+    (void)err;
+    lead->counted_us = clock_boottime_us();
+    lead_follow(lead, 0);
+}
+
+static void refused_settle(struct lead *lead, const struct error *err)
+{
+    if (is_passing(err))
+        lead_wait(lead, again_us, ASK_SETTLE);
+    else
+        fail(lead, err);
+}
+
+/* A leader asks again with its next check. */
+static void refused_yield(struct lead *lead, const struct error *err)
+{
+    lead->hinted = is_passing(err) && lead->state == LEAD_LEADER;
+    if (lead->state == LEAD_ACQUIRING)
+        lead_proceed(lead);
+    else
+        lead_check_next(lead);
+}
+
+/* The unlock never waits for the ledger. */
+static void refused_end(struct lead *lead, const struct error *err)
+{
+    lead_tell(lead, NULL, err, NULL);
+    lead_ask(lead, ASK_UNLOCK);
+}
+
+void lead_refused(struct lead *lead, const struct error *err)
+{
+    static void (*const handlers[ASKS])(struct lead *, const struct error *) = {
+        [ASK_REPORT] = refused_report, [ASK_COUNT] = refused_count,
+        [ASK_QUEUE] = refused_queue,   [ASK_BEGIN] = refused_begin,
+        [ASK_END] = refused_end,       [ASK_ACQUIRE] = refused_acquire,
+        [ASK_RENEW] = refused_renew,   [ASK_SETTLE] = refused_settle,
+        [ASK_YIELD] = refused_yield,
+    };
+    if (handlers[lead->ask])
+        handlers[lead->ask](lead, err);
+    else
+        fail(lead, err);
+}

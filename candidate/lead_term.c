@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* A term, by what the server answers: tried, begun, settled, led, given back. */
+#include <string.h>
+
+#include "base/text.h"
+#include "candidate/lead_internal.h"
+
+static const int64_t settle_look_us = SECOND_US / 20;
+
+static bool by_lease(const struct lead *lead)
+{
+    return lead->target.lease_table != NULL;
+}
+
+enum ask lead_check_ask(const struct lead *lead)
+{
+    return by_lease(lead) ? ASK_RENEW : ASK_CHECK;
+}
+
+/* Checks are sent every check_every, whatever the answers take. */
+void lead_check_next(struct lead *lead)
+{
+    int64_t due = lead->confirmed_us + lead->options.timing.check_every_us - clock_boottime_us();
+    lead_wait(lead, due > 0 ? due : 0, lead_check_ask(lead));
+}
+
+/* For how long the work of a predecessor that nobody can tell of may go on. */
+static void begin_to_settle(struct lead *lead, bool unknown_predecessor)
+{
+    int64_t wait = lead->options.settle_us;
+    lead->settled = wait == 0;
+    if (wait < 0 && unknown_predecessor)
+        wait = timing_stop_within_us(&lead->options.timing);
+    lead->settle_until_us = wait < 0 ? INT64_MAX : clock_boottime_us() + wait;
+    if (unknown_predecessor && !lead->settled)
+        lead_tell(lead, NULL, NULL,
+                  "the lease's row was not there: somebody may have deleted it under a leader, so "
+                  "work begins when that one's would have stopped");
+}
+
+static void took_lease(struct lead *lead, const struct reply *reply)
+{
+    lead->confirmed_us = lead->asked_us;
+    lead->generation = reply->generation;
+    begin_to_settle(lead, reply->is_new);
+    if (!lead->target.own_lease && !reply->is_new)
+        lead->settled = true; /* it had expired: its holder has stopped by its own deadline */
+    lead_proceed(lead);
+}
+
+void lead_took_try(struct lead *lead, const struct reply *reply)
+{
+    int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
+    lead->failures = 0;
+    if (reply->yes) {
+        lead->holds = true;
+        lead->hinted = false;
+        if (by_lease(lead)) {
+            took_lease(lead, reply);
+        } else {
+            begin_to_settle(lead, false);
+            lead_ask(lead, ASK_CHECK);
+        }
+        return;
+    }
+    lead->refused_at_us = reply->now_us;
+    (void)lead_move(lead, EVENT_REFUSED, NULL);
+    if (lead->ask == ASK_QUEUE)
+        pause = 0;
+    else if (lead->woken)
+        pause = timing_wake_pause_us(lead->candidates, lead_random());
+    lead->woken = false;
+    lead_follow(lead, pause);
+}
+
+/* It holds, but will not work: hands back at once. */
+static void give_back(struct lead *lead, enum lead_event event)
+{
+    lead->reason = lead_rule_find(LEAD_ACQUIRING, event);
+    (void)lead_move(lead, event, NULL);
+    lead_release(lead);
+}
+
+static void settle(struct lead *lead)
+{
+    int64_t now = clock_boottime_us();
+    int64_t until = lead->settle_until_us;
+    int64_t check_at = lead->confirmed_us + lead->options.timing.check_every_us;
+    if (now >= until) {
+        lead->settled = true;
+        lead_proceed(lead);
+    } else if (now >= check_at) {
+        lead_ask(lead, lead_check_ask(lead));
+    } else if (lead->generation >= 0) {
+        lead_ask(lead, ASK_SETTLE);
+    } else {
+        lead_wait(lead, (until < check_at ? until : check_at) - now, lead_check_ask(lead));
+    }
+}
+
+/* What is promised counts from the last check, which therefore is a fresh one when work begins. */
+static void grant(struct lead *lead)
+{
+    int64_t age = clock_boottime_us() - lead->confirmed_us;
+    if (age > lead->options.timing.check_every_us / 2) {
+        lead_ask(lead, lead_check_ask(lead));
+        return;
+    }
+    lead_check_next(lead);
+    (void)lead_move(lead, EVENT_GRANTED, NULL);
+}
+
+void lead_proceed(struct lead *lead)
+{
+    bool term = lead->ledger && !lead->termless && !by_lease(lead);
+    if (lead->stopping)
+        give_back(lead, EVENT_SIGNAL);
+    else if (term && lead->generation < 0)
+        lead_ask(lead, ASK_BEGIN);
+    else if (lead->hinted && lead->generation >= 0)
+        lead_ask(lead, ASK_YIELD);
+    else if (!lead->settled && (lead->generation >= 0 || lead->settle_until_us != INT64_MAX))
+        settle(lead);
+    else
+        grant(lead);
+}
+
+/* The lock: pid, nonce and key in one statement; only all three prove that this session holds it.
+ * A lease: the renewal found it ours. */
+static bool is_ours(const struct lead *lead, const struct reply *reply)
+{
+    return reply->yes && (by_lease(lead) || (reply->pid == pg_conn_backend_pid(lead->conn) &&
+                                             text_equal(reply->nonce, lead->nonce)));
+}
+
+void lead_took_check(struct lead *lead, const struct reply *reply)
+{
+    struct error err = {0};
+    if (!is_ours(lead, reply)) {
+        if (by_lease(lead))
+            (void)error_set(&err, ERROR_QUERY,
+                            "could not renew the lease of %s: row \"%s\" of %s is not held by %s "
+                            "any more",
+                            lead->options.duty, lead->lease_row, lead->lease_table,
+                            lead->options.instance);
+        else
+            (void)error_set(&err, ERROR_QUERY, "could not find the lock of %s in this session",
+                            lead->options.duty);
+        lead_session_failed(
+            lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_FAILED, &err);
+        return;
+    }
+    lead->confirmed_us = lead->asked_us;
+    lead->failures = 0;
+    if (lead->state == LEAD_ACQUIRING)
+        lead_proceed(lead);
+    else if (lead->state == LEAD_YIELDING && !lead->working)
+        lead_release(lead);
+    else if (lead->hinted && lead->generation >= 0)
+        lead_ask(lead, ASK_YIELD);
+    else
+        lead_check_next(lead);
+}
+
+void lead_took_settle(struct lead *lead, const struct reply *reply)
+{
+    bool wait = reply->wait_until_us != TIME_UNKNOWN && reply->now_us < reply->wait_until_us;
+    if (wait && !lead->stopping) {
+        lead_wait(lead, settle_look_us, ASK_SETTLE);
+        return;
+    }
+    lead->settled = true;
+    lead_proceed(lead);
+}
+
+void lead_took_yield(struct lead *lead, const struct reply *reply)
+{
+    lead->hinted = false;
+    if (lead->state == LEAD_ACQUIRING && reply->yes) {
+        give_back(lead, EVENT_YIELD_REQUEST);
+        return;
+    }
+    if (lead->state == LEAD_ACQUIRING) {
+        lead_proceed(lead);
+        return;
+    }
+    if (lead->state == LEAD_YIELDING && !lead->working) {
+        lead_release(lead);
+        return;
+    }
+    lead_check_next(lead);
+    if (reply->yes)
+        (void)lead_move(lead, EVENT_YIELD_REQUEST, NULL);
+}
+
+void lead_took_unlock(struct lead *lead, const struct reply *reply)
+{
+    struct error err = {0};
+    lead->holds = false;
+    if (!reply->yes) {
+        (void)error_set(&err, ERROR_QUERY,
+                        "could not give back the %s of %s: the server says that it was not held",
+                        by_lease(lead) ? "lease" : "lock", lead->options.duty);
+        lead_session_failed(lead, EVENT_CHECK_FAILED, &err);
+        return;
+    }
+    (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
+    lead->generation = -1;
+    lead_follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
+}
+
+void lead_release(struct lead *lead)
+{
+    struct error err = {0};
+    bool connected = lead->conn && lead->phase != PHASE_CONNECTING && lead->listening;
+    if (!connected && !lead->pooled) { /* a lease, between two sessions: it expires by itself */
+        (void)error_set(&err, ERROR_CONNECT,
+                        "could not give back the lease of %s: there is no session",
+                        lead->options.duty);
+        lead_session_failed(lead, EVENT_SESSION_LOST, &err);
+    } else if (lead->phase == PHASE_ASKING) {
+        return; /* a check is under way: its answer comes first */
+    } else if (by_lease(lead)) {
+        lead_ask(lead, ASK_RELEASE);
+    } else {
+        lead_ask(lead, lead->generation >= 0 ? ASK_END : ASK_UNLOCK);
+    }
+}
