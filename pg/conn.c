@@ -14,6 +14,7 @@
 #include "pg/hosts.h"
 #include "pg/resolve.h"
 #include "pg/thread.h"
+#include "pg/words.h"
 
 /* libpq ends its messages with a newline and may write several lines. */
 bool pg_set_error(struct error *err, enum error_kind kind, const char *what, const char *words)
@@ -137,6 +138,7 @@ static bool begin(struct pg_session *conn, const struct hosts *hosts, struct err
     conn->pq = PQconnectStartParams(keywords, values, 1);
     conn->events = POLLOUT;
     (void)PQsetNoticeReceiver(conn->pq, take_notice, conn);
+    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* for words_take_sqlstate */
     wipe(&conn->password);
     if (conn->pq && PQstatus(conn->pq) != CONNECTION_BAD)
         return true;
@@ -198,6 +200,7 @@ static bool connected(struct pg_session *conn, struct error *err)
 {
     if (PQsetnonblocking(conn->pq, 1) != 0 || !PQenterPipelineMode(conn->pq))
         return pg_set_error(err, ERROR_CONNECT, "connect", PQerrorMessage(conn->pq));
+    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
     note_version(conn);
     conn->events = POLLIN;
     return true;
@@ -209,6 +212,17 @@ bool pg_conn_lost(const struct pg_session *conn, struct error *err)
         return pg_set_error(err, ERROR_CONNECT, "talk to the server", PQerrorMessage(conn->pq));
     *err = conn->farewell;
     return false;
+}
+
+static enum pg_progress refused(struct pg_session *conn, struct error *err)
+{
+    char sqlstate[SQLSTATE_SIZE];
+    CLEANUP(free_charp) char *words = xstrdup(PQerrorMessage(conn->pq));
+    words_take_sqlstate(words, sqlstate);
+    (void)pg_set_error(err, ERROR_CONNECT, "connect", words);
+    if (err)
+        memcpy(err->sqlstate, sqlstate, sizeof sqlstate);
+    return PG_FAILED;
 }
 
 enum pg_progress pg_conn_connect(struct pg_session *conn, struct error *err)
@@ -228,8 +242,7 @@ enum pg_progress pg_conn_connect(struct pg_session *conn, struct error *err)
     case PGRES_POLLING_FAILED:
         break;
     }
-    (void)pg_set_error(err, ERROR_CONNECT, "connect", PQerrorMessage(conn->pq));
-    return PG_FAILED;
+    return refused(conn, err);
 }
 
 bool pg_conn_pump(struct pg_session *conn, struct error *err)
@@ -246,6 +259,8 @@ bool pg_conn_idle(struct pg_session *conn, struct error *err)
 {
     bool alive = pg_conn_pump(conn, err);
     (void)PQisBusy(conn->pq); /* reads the messages in what came */
+    if (alive && conn->farewell.kind != ERROR_NONE)
+        return pg_conn_lost(conn, err); /* the backend takes milliseconds more to close the socket */
     return alive;
 }
 
