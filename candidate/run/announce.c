@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/notify.h"
@@ -55,8 +56,8 @@ void announce_news(struct announce *announce, const struct lead *lead, const str
 
 static bool can_serve(const struct announce *announce, enum lead_state state)
 {
-    return announce->competing && !announce->stopping && state != LEAD_YIELDING &&
-           state != LEAD_UNCERTAIN;
+    bool competes = announce->competing && (state == LEAD_FOLLOWER || state == LEAD_ACQUIRING);
+    return !announce->stopping && (competes || announce->health.leading);
 }
 
 static void describe(struct announce *announce, const struct lead *lead,
@@ -124,8 +125,9 @@ void announce_state(struct announce *announce, const struct lead *lead, const st
         notify_stopping();
     announce->stopping = ends;
     announce->competing = announce->competing && lead_connected(lead);
+    announce->health.leading =
+        lead_state(lead) == LEAD_LEADER && clock_boottime_us() < lead_deadline_us(lead);
     announce->health.ready = can_serve(announce, lead_state(lead));
-    announce->health.leading = lead_state(lead) == LEAD_LEADER;
     if (announce->health.ready)
         *announce->why = '\0';
     describe(announce, lead, status);

@@ -6,7 +6,7 @@ const struct end_row end_rows[ENDS] = {
     [END_NONE] = {"running", 0, "It has not ended."},
     [END_COMMAND] = {"command-ended", STATUS_OF_ITS_OWN,
                      "The command ended by itself: its own status, 128+n for signal n."},
-    [END_SIGNAL] = {"signalled", STATUS_OF_ITS_OWN, "Signal n came while no command ran: 128+n."},
+    [END_SIGNAL] = {"signalled", STATUS_OF_ITS_OWN, "Signal n ended the candidacy while no command led: 128+n."},
     [END_NOT_STARTED] = {"not-started", 126,
                          "The command could not be executed; 127 where there is none."},
     [END_USAGE] = {"usage", 64,

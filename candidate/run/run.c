@@ -35,7 +35,6 @@ struct run {
     bool hurry;       /* a second one, while nothing runs: do not wait for the server */
     bool fork_failed; /* no process could be made for the command */
     bool connected;   /* it was, once */
-    bool denied;      /* the server refused the login */
     enum end lost;    /* END_LOST or END_YIELDED: the command runs, and we do not lead any more */
     int64_t deadline_us, guard_due_us, watchdog_us; /* CLOCK_BOOTTIME; 0: none */
 };
@@ -53,18 +52,10 @@ static void end_as_said(struct run *run, enum end how)
     end(run, how, end_rows[how].status);
 }
 
-/* Whether the server has refused who we are, not only that it cannot take us now. */
-static bool is_denial(const struct error *err)
-{
-    return err && err->kind == ERROR_CONNECT &&
-           (strncmp(err->sqlstate, "28", 2) == 0 || strcmp(err->sqlstate, "42501") == 0);
-}
-
 static void told(void *context, const struct lead_rule *rule, const struct error *err,
                  const char *remark)
 {
     struct run *run = context;
-    run->denied = run->denied || (is_denial(err) && !run->connected);
     if (rule && rule->from == LEAD_LEADER)
         run->status->rule = rule->id;
     announce_news(&run->announce, run->lead, rule, err, remark);
@@ -140,8 +131,10 @@ static void work_over(struct run *run)
         end(run, END_COMMAND,
             WIFSIGNALED(work->wait_status) ? STATUS_OF_A_SIGNAL + WTERMSIG(work->wait_status)
                                            : WEXITSTATUS(work->wait_status));
-    } else if (run->signo || !run->arguments->recontend) {
+    } else if (!run->arguments->recontend) {
         end_as_said(run, run->lost);
+    } else if (run->signo) {
+        end(run, END_SIGNAL, STATUS_OF_A_SIGNAL + run->signo);
     }
     lead_work_stopped(run->lead);
     if (run->status->end != END_NONE)
@@ -225,10 +218,6 @@ static void take_stock(struct run *run)
     run->connected = run->connected || lead_connected(run->lead);
     if (run->status->leading_us || run->status->end != END_NONE)
         run->deadline_us = 0;
-    if (run->denied && run->status->end == END_NONE) {
-        end_as_said(run, END_NO_PERMISSION);
-        lead_stop(run->lead);
-    }
     if (run->fork_failed) {
         run->fork_failed = false;
         end_as_said(run, END_NOT_STARTED);
@@ -265,8 +254,8 @@ static void wait_for_news(struct run *run, struct pollfd fds[3], int lead_ms)
         fds[0].revents = fds[1].revents = fds[2].revents = 0;
 }
 
-/* Health is answered last, and not while something is overdue: after a pause the candidate first
- * finds out that it does not lead any more. */
+/* Health is answered last: after a pause the candidate first finds out that it does not lead any
+ * more. */
 static void turn(struct run *run)
 {
     struct pollfd fds[3] = {{.fd = run->signal_fd, .events = POLLIN},
@@ -281,9 +270,7 @@ static void turn(struct run *run)
     take_deadlines(run);
     take_stock(run);
     announce_state(&run->announce, run->lead, run->status);
-    lead_wants(run->lead, &fds[1], &lead_ms);
-    if (lead_ms > 0)
-        health_run(run->health);
+    health_run(run->health);
 }
 
 static void loop(struct run *run)
