@@ -5,6 +5,9 @@
 -- stop_within. Its predecessor may have been lost while it waited itself, and so on back: the wait is
 -- for the latest of them all. A lease that expired by itself is another matter: its holder had stopped
 -- by its own deadline, so that its term ends as expired, at the expiry, and nobody waits.
+--
+-- The first term of a duty on a timeline waits too: a standby that was promoted, or a restored backup,
+-- may have lost the newest terms, so that the leader to wait for is not known.
 
 BEGIN;
 
@@ -13,6 +16,15 @@ BEGIN
     IF NOT pgleader.begin_migration(10, '010_settling.sql') THEN
         RETURN;
     END IF;
+
+    ALTER TABLE pgleader.term ADD COLUMN timeline bigint; -- NULL: begun before this was noted
+
+    -- Of the write-ahead log as it is written now; the control file's stays behind for minutes.
+    CREATE FUNCTION pgleader.timeline() RETURNS bigint
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $function$
+        SELECT ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint
+    $function$;
 
     CREATE OR REPLACE VIEW pgleader.current_term AS
     SELECT d.duty, d.generation, d.term_instance AS instance, d.term_pid AS backend_pid,
@@ -23,16 +35,69 @@ BEGIN
         p.stop_within AS previous_stop_within, p.stopped_at AS previous_stopped_at,
         y.intent AS yield_intent, y.reason AS yield_reason, y.requested_at + y.grace AS yield_until,
         -- Past the newest 64 terms nobody looks: no duty changes hands so often within a stop_within.
-        (SELECT pg_catalog.max(e.ended_at + e.stop_within) FROM (
-            SELECT x.ended_at, x.stop_within, x.end_reason, x.stopped_at FROM pgleader.term x
-            WHERE x.duty_id = d.duty_id AND x.generation < d.generation
-            ORDER BY x.generation DESC LIMIT 64) e
-        WHERE e.end_reason = 'superseded' AND e.stopped_at IS NULL) AS settle_until
+        greatest(CASE WHEN t.timeline IS DISTINCT FROM p.timeline AND p.generation IS NOT NULL
+                THEN t.acquired_at + greatest(t.stop_within, p.stop_within) END,
+            (SELECT pg_catalog.max(e.ended_at + e.stop_within) FROM (
+                SELECT x.ended_at, x.stop_within, x.end_reason, x.stopped_at FROM pgleader.term x
+                WHERE x.duty_id = d.duty_id AND x.generation < d.generation
+                ORDER BY x.generation DESC LIMIT 64) e
+            WHERE e.end_reason = 'superseded' AND e.stopped_at IS NULL)) AS settle_until
     FROM pgleader.duty d
+    LEFT JOIN pgleader.term t ON t.duty_id = d.duty_id AND t.generation = d.generation
     LEFT JOIN pgleader.term p ON p.duty_id = d.duty_id AND p.generation = d.previous_generation
     LEFT JOIN pgleader.yield y ON y.duty_id = d.duty_id AND y.outcome IS NULL
         AND y.generation = d.generation AND y.expires_at > pg_catalog.clock_timestamp()
     WHERE d.retired_at IS NULL AND d.generation IS NOT NULL;
+
+    -- As before, but for two things. The clock's part of a generation counts milliseconds: with whole
+    -- seconds a duty that changes hands twice within one runs ahead of the clock, and a lagging standby
+    -- promoted then hands out what it had lost. And a term notes the timeline that it began on.
+    CREATE OR REPLACE FUNCTION pgleader.open_term(d pgleader.duty, instance text, listens boolean,
+        stop_within interval, last_refused_at timestamptz, pid int) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        t pgleader.term;
+    BEGIN
+        IF coalesce(octet_length(instance), 0) NOT BETWEEN 1 AND 255 THEN
+            RAISE EXCEPTION 'could not begin a term of duty "%": the instance has no name of 1 to 255 bytes',
+                d.duty USING ERRCODE = 'invalid_parameter_value';
+        ELSIF stop_within NOT BETWEEN interval '0' AND interval '1 hour' THEN
+            RAISE EXCEPTION 'could not begin a term of duty "%": stop_within is not between 0 and 1 hour',
+                d.duty USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        t.duty_id := d.duty_id;
+        t.acquired_at := clock_timestamp();
+        t.generation := greatest(coalesce(d.generation, 0) + 1,
+            floor(extract(epoch FROM t.acquired_at - timestamptz '2025-01-01 00:00:00+00') * 1000)::bigint);
+        t.instance := open_term.instance;
+        t.backend_pid := open_term.pid;
+        t.backend_start := pgleader.session_start(open_term.pid);
+        t.listens := coalesce(open_term.listens, false);
+        t.stop_within := coalesce(open_term.stop_within, interval '5 s');
+        -- Not worth refusing leadership for: a refusal in the future or of no time is left out.
+        t.last_refused_at := CASE WHEN isfinite(open_term.last_refused_at)
+            AND open_term.last_refused_at <= t.acquired_at THEN open_term.last_refused_at END;
+        t.timeline := pgleader.timeline();
+
+        UPDATE pgleader.term x SET ended_at = t.acquired_at, end_reason = 'superseded'
+        WHERE x.duty_id = d.duty_id AND x.ended_at IS NULL;
+        INSERT INTO pgleader.term SELECT t.*;
+        UPDATE pgleader.duty x SET
+            previous_generation = d.generation, previous_instance = d.term_instance,
+            previous_acquired_at = d.term_acquired_at,
+            previous_ended_at = CASE WHEN d.generation IS NOT NULL
+                THEN coalesce(d.term_ended_at, t.acquired_at) END,
+            previous_end_reason = CASE WHEN d.generation IS NOT NULL
+                THEN coalesce(d.term_end_reason, 'superseded') END,
+            generation = t.generation, term_pid = t.backend_pid, term_backend_start = t.backend_start,
+            term_instance = t.instance, term_listens = t.listens, term_stop_within = t.stop_within,
+            term_acquired_at = t.acquired_at, term_last_refused_at = t.last_refused_at,
+            term_ended_at = NULL, term_end_reason = NULL
+        WHERE x.duty_id = d.duty_id;
+        PERFORM pgleader.commit_durably();
+        RETURN t.generation;
+    END
+    $function$;
 
     -- Ends the open term of a duty whose lease has lapsed; the caller has locked the duty's row and
     -- the lease's. Not where the row is of another generation, or gone: that is nobody's expiry.

@@ -48,7 +48,8 @@ enum pg_progress pg_statement_step(struct pg_session *conn, struct pg_answer **r
         if (status == PGRES_PIPELINE_SYNC)
             return PG_DONE;
     }
-    if (alive && PQstatus(conn->pq) == CONNECTION_OK && ends < 2)
+    if (alive && PQstatus(conn->pq) == CONNECTION_OK && ends < 2 &&
+        conn->farewell.kind == ERROR_NONE)
         return PG_AGAIN;
     (void)pg_conn_lost(conn, err);
     return PG_FAILED;

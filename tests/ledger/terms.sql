@@ -21,9 +21,9 @@ SELECT is(pg_temp.current(), NULL, 'no refused call left a term');
 
 -- The first generation is the clock's; the next rises by one at least.
 SELECT cmp_ok(pgleader.begin_term('jobs/t', 'a', true, '3 s', now()), '>=',
-    floor(extract(epoch FROM now() - timestamptz '2025-01-01 00:00:00+00'))::bigint, 'seconds since 2025');
+    floor(extract(epoch FROM now() - timestamptz '2025-01-01 00:00:00+00') * 1000)::bigint, 'milliseconds since 2025');
 SELECT cmp_ok(pg_temp.current(), '<=',
-    floor(extract(epoch FROM clock_timestamp() - timestamptz '2025-01-01 00:00:00+00'))::bigint, 'and no more');
+    floor(extract(epoch FROM clock_timestamp() - timestamptz '2025-01-01 00:00:00+00') * 1000)::bigint, 'and no more');
 SELECT row_eq($$SELECT instance, backend_pid, backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()),
         listens, stop_within, last_refused_at, ended_at FROM pgleader.term$$,
     ROW('a'::text, pg_backend_pid(), true, true, interval '3 s', now(), NULL::timestamptz), 'a term has what was given');

@@ -275,8 +275,8 @@ def test_a_generation_never_repeats_although_the_newest_rows_were_lost(ledger):
     lost = begin(conn, duty)
     ledger.sql("delete from pgleader.term where generation = %s", (lost,))
     ledger.sql("update pgleader.duty set generation = 1000 where duty = %s", (duty,))
-    wait_until(lambda: ledger.value("select floor(extract(epoch from clock_timestamp() - '2025-01-01 00:00+00')) > %s", (lost,)),
-               "the next second")
+    wait_until(lambda: ledger.value("select floor(extract(epoch from clock_timestamp() - '2025-01-01 00:00+00') * 1000) > %s", (lost,)),
+               "the next millisecond")
     assert begin(conn, duty) > lost
 
 
