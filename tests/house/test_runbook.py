@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The runbook is true: every block of it runs, and its numbers are the program's."""
+
+import contextlib
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.support.candidate import Candidate
+from tests.support.cluster import ROOT, Cluster
+from tests.support.exporter import program
+from tests.support.source import text
+from tests.support.wait import wait_until
+
+PAGES = sorted((ROOT / "runbook").glob("*.md"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+SECOND = {"SECOND_US": 1.0}
+DUTY = "jobs/invoice-reconcile"
+
+
+def page(name):
+    return text(ROOT / "runbook" / name)
+
+
+def blocks(name, *languages):
+    return [(language, body) for language, body in BLOCK.findall(page(name)) if language in languages]
+
+
+def commands(body):
+    """What follows the prompts of a console block."""
+    return re.findall(r"^\$ (.*)$", body.replace("\\\n", " "), re.M)
+
+
+@pytest.fixture(scope="module")
+def pg():
+    with Cluster() as cluster:
+        cluster.sql("create database template_app")
+        cluster.install_ledger("template_app")
+        cluster.sql("select pgleader.register_duty(%s, lock_key => 742118)", [DUTY], dbname="template_app")
+        yield cluster
+
+
+@pytest.fixture
+def app(pg):
+    """A database of its own, and a way to run a command that meets it as the reader's would."""
+    name = f"app{len(pg.sql('select 1 from pg_database'))}"
+    pg.sql(f"create database {name} template template_app")
+    env = {"PATH": f"{program().parent}:{os.environ['PATH']}", "PGHOST": str(pg.base), "PGPORT": str(pg.port), "PGUSER": pg.user,
+           "PGDATABASE": name, "HOME": str(pg.base), "LC_ALL": "C.UTF-8"}
+
+    def run(*argv, given=None):
+        return subprocess.run([str(a) for a in argv], cwd=ROOT, env=env, input=given or "", capture_output=True, text=True,
+                              timeout=120)
+    run.name = name
+    return run
+
+
+@contextlib.contextmanager
+def led(pg, database):
+    """Two candidates of the duty, of which one leads."""
+    with Candidate(pg.conninfo(database), "a", DUTY, ["sleep", "300"]), Candidate(pg.conninfo(database), "b", DUTY, ["sleep", "300"]):
+        wait_until(lambda: pg.sql("select 1 from pgleader.ownership where state = 'led'", dbname=database), "somebody leads")
+        yield
+
+
+def run_block(app, language, body):
+    """Runs one block; its output."""
+    if language == "sql":
+        done = app("psql", "-X", "-v", "ON_ERROR_STOP=1", "-f", "-", given=body)
+        assert done.returncode == 0, f"{body}\n{done.stdout}{done.stderr}"
+        return done.stdout
+    assert commands(body), f"a console block without a command:\n{body}"
+    output = ""
+    for command in commands(body):
+        done = app("bash", "-c", command)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        output += done.stdout
+    return output
+
+
+# The pages whose commands lead by themselves are run without other candidates.
+LEADERLESS = {"acquisition-backoff.md", "key-registry.md", "leases.md", "rejected-heartbeat.md"}
+
+
+@pytest.mark.parametrize("name", [path.name for path in PAGES])
+def test_every_block_runs(pg, app, name):
+    """The SQL and console blocks of a page, in its order, as they are written."""
+    with contextlib.nullcontext() if name in LEADERLESS else led(pg, app.name):
+        outputs = [(body, run_block(app, language, body)) for language, body in blocks(name, "sql", "console")]
+    if name == "rejected-heartbeat.md":
+        shown, = [body for _, body in blocks(name, "text")]
+        assert answers(outputs[0][1]) == answers(shown), outputs[0][1]
+
+
+def answers(output):
+    """What the row and pg_locks said on each day, without how long."""
+    found = [tuple(line.split()[:3]) for line in output.splitlines() if re.match(r"[a-z_]+ +(A|B|nobody) ", line)]
+    assert len(found) >= 6, output
+    return found
+
+
+def test_blocks_are_marked():
+    """A block is sql, console, text (output) or mermaid: nothing is left out by its name."""
+    wrong = [f"{path.name}: {language or 'no language'}" for path in PAGES for language, _ in BLOCK.findall(text(path))
+             if language not in ("sql", "console", "text", "mermaid")]
+    assert not wrong, wrong
+
+
+def test_the_index_has_every_page():
+    named = set(re.findall(r"^\| \[([a-z-]+\.md)\]", page("README.md"), re.M))
+    assert named == {path.name for path in PAGES} - {"README.md"}
+
+
+def constant(source, name):
+    """A constant of the C source in seconds: `SECOND_US / 4`, `15 * SECOND_US`."""
+    words = re.search(rf"\b{name} = ([^;]+);", text(ROOT / "candidate" / source))[1]
+    assert re.fullmatch(r"[0-9 */]*SECOND_US[0-9 */]*", words), words
+    return eval(words, {}, SECOND)  # nothing but a product, as just checked
+
+
+def test_the_numbers_of_the_backoff():
+    """Each row of the table of waits is what candidate/timing.c computes; so are the rest."""
+    share = constant("timing.c", "try_share_us")
+    rows = re.findall(r"^\| (\d+) \| 0 to ([\d.]+) s \| (\d+) \|$", page("acquisition-backoff.md"), re.M)
+    assert len(rows) == 5
+    for candidates, ceiling, tries in rows:
+        assert float(ceiling) == 2 * (int(candidates) - 1) * share
+        assert int(tries) == 1 / share
+    words = page("acquisition-backoff.md")
+    wake = constant("timing.c", "wake_share_us")
+    assert f"{3 * wake * 1000:.0f} ms with 3 candidates, {200 * wake:.0f} s with 200" in words
+    assert f"0 to {constant('timing.c', 'reconnect_least_us')} s" in words
+    assert f"at most {constant('timing.c', 'reconnect_longest_us'):.0f} s" in words
+    assert f"every {constant('lead_session.c', 'count_every_us'):.0f} s" in words
+    assert f"again after {constant('lead_session.c', 'standby_pause_us'):.0f} s" in words
+
+
+def test_the_sum_of_the_abort_tree(app):
+    """The page's five numbers are the defaults, and the setting that it names is refused with them."""
+    shown = [float(n) for n in re.findall(r"([\d.]+) s\b", re.search(r"^ +1 s .*$", page("abort-tree.md"), re.M)[0])]
+    defaults = re.findall(r"\.(\w+)_us = (\d+ \* )?SECOND_US,", text(ROOT / "candidate/timing.c"))
+    assert shown == [float(factor.split()[0]) if factor else 1.0 for _, factor in defaults]
+    check, answer, kill, slack, holds = shown
+    assert check + answer + kill + slack < holds
+    assert f"`stop_within` ({check + answer + kill:.0f} s)" in page("abort-tree.md")
+    option, = re.findall(r"try `(--kill-after \d+s)`", page("abort-tree.md"))
+    done = app(program("pgleader-run"), f"--duty={DUTY}", *option.split(), "--", "true")
+    assert done.returncode == 64 and "= 9 s, which is not less than the 8 s" in done.stderr, done.stderr
+
+
+def test_the_lease_of_the_page():
+    """The default duration, and when the work of such a lease is aborted."""
+    helped = subprocess.run([program("pgleader-run"), "--help"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"--lease-duration=TIME\n.*Default: 15s\.", helped)
+    slack = 1
+    assert f"With 15 s and 3 s that is {15 - 3 - slack} s" in page("leases.md")
+
+
+def test_a_stale_token_is_refused(app):
+    """The function of external-effects.md, as it is written there."""
+    body, = [b for _, b in blocks("external-effects.md", "sql")]
+    run_block(app, "sql", body)
+    done = app("psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", "SELECT check_token('jobs/publish', 60285821)")
+    assert done.returncode != 0 and "token 60285821 of duty jobs/publish is stale" in done.stderr
