@@ -4,9 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "candidate/library_internal.h"
 
 static const uint64_t known_flags = PGLEADER_WAIT_QUEUE | PGLEADER_NO_SETTLE;
+static const int64_t default_lease_us = 15 * SECOND_US;
 
 /* A program built against a later header may have more members: as long as they are at their
  * defaults, nothing is asked that is not known here. */
@@ -42,9 +44,10 @@ static const char *default_instance(struct arena *arena)
 }
 
 static bool take_times(const struct pgleader_options *options, struct timing *ret,
-                       struct error *err)
+                       int64_t *ret_lease_us, struct error *err)
 {
     *ret = timing_default();
+    *ret_lease_us = default_lease_us;
     const struct {
         const char *name;
         int64_t given;
@@ -55,6 +58,7 @@ static bool take_times(const struct pgleader_options *options, struct timing *re
         {"kill_after_us", options->kill_after_us, &ret->kill_after_us},
         {"slack_us", options->slack_us, &ret->slack_us},
         {"server_holds_us", options->server_holds_us, &ret->server_holds_us},
+        {"lease_us", options->lease_us, ret_lease_us},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].given < 0)
@@ -72,15 +76,12 @@ static bool take_authority(const struct pgleader_options *options, struct librar
     struct arena *arena = setup->arena;
     setup->lead.lease_table = arena_strdup(arena, options->lease_table);
     setup->lead.lease_row = arena_strdup(arena, options->lease_row);
-    setup->lead.lease_us = options->lease_us;
     if (options->lease_table && options->lock)
         return error_set(err, ERROR_USAGE,
                          "could not read the options: both a lock and a lease are given");
-    if (!options->lease_table && (options->lease_row || options->lease_us))
+    if (options->lease_row && !options->lease_table)
         return error_set(err, ERROR_USAGE,
-                         "could not read the options: a lease is given without its table");
-    if (options->lease_table && options->lease_us <= 0)
-        return error_set(err, ERROR_USAGE, "could not read the options: lease_us is not positive");
+                         "could not read the options: a lease's row is given without its table");
     if (!options->lock)
         return true;
     struct lock_key *key = arena_alloc(arena, sizeof *key);
@@ -105,7 +106,8 @@ static bool take(const struct pgleader_options *given, struct library_setup *set
                                              : default_instance(setup->arena);
     setup->lead.queue = options->flags & PGLEADER_WAIT_QUEUE;
     setup->lead.settle_us = options->flags & PGLEADER_NO_SETTLE ? 0 : -1;
-    return take_times(options, &setup->lead.timing, err) && take_authority(options, setup, err);
+    return take_times(options, &setup->lead.timing, &setup->lead.lease_us, err) &&
+           take_authority(options, setup, err);
 }
 
 bool library_setup_make(const struct pgleader_options *given, struct library_setup *ret,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "candidate/lead_internal.h"
 #include "candidate/library_cancel.h"
 #include "candidate/library_candidate.h"
 
@@ -18,12 +17,6 @@ static _Thread_local const struct pgleader *mine;
 bool library_in_thread(const struct pgleader *p)
 {
     return mine == p;
-}
-
-/* The moment past which work must not go on without another answer. */
-static int64_t deadline_us(const struct pgleader *p)
-{
-    return timing_abort_at_us(&p->setup.lead.timing, p->lead->confirmed_us);
 }
 
 static void set_state(struct pgleader *p, enum pgleader_state state)
@@ -45,7 +38,7 @@ static void publish(struct pgleader *p)
         [LEAD_UNCERTAIN] = PGLEADER_STATE_UNCERTAIN,
     };
     if (atomic_load(&p->term))
-        atomic_store(&p->deadline_us, deadline_us(p));
+        atomic_store(&p->deadline_us, lead_deadline_us(p->lead));
     set_state(p, states[lead_state(p->lead)]);
 }
 
@@ -57,7 +50,7 @@ static void gained(void *context, int64_t generation)
     p->lost_us = p->cancelled_us = 0;
     p->overdue = false;
     (void)!read(p->abort_fd, &count, sizeof count);
-    atomic_store(&p->deadline_us, deadline_us(p));
+    atomic_store(&p->deadline_us, lead_deadline_us(p->lead));
     (void)pthread_mutex_lock(&p->mutex);
     p->generation = term;
     p->losing = p->stopped = false;

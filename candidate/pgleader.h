@@ -98,9 +98,9 @@ struct pgleader_options {
     const char *duty;        /* "jobs/reconcile" */
     const char *instance;    /* this candidate's name; NULL: HOST-PID */
     const char *lock;        /* "742118" or "12,-7"; NULL: as the ledger has it */
-    const char *lease_table; /* "schema.table": lead by a lease in it; NULL: by a lock */
+    const char *lease_table; /* "schema.table": lead by a lease in it; NULL: as the ledger has it */
     const char *lease_row;   /* the row's name in it; NULL: the duty's */
-    int64_t lease_us;        /* how long a lease is; required with lease_table */
+    int64_t lease_us;        /* how long a lease is; 15 s */
 
     /* Against silent packet loss this must hold, and an inconsistent sum is refused:
      * check_every + answer_within + kill_after + slack < server_holds. */

@@ -53,10 +53,12 @@ endforeach()
 
 # A folder of programs that are the real ones under valgrind.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/valgrind)
-file(WRITE ${CMAKE_BINARY_DIR}/valgrind/pgleader_exporter
-  "#!/bin/sh\nexec ${run} valgrind ${CMAKE_BINARY_DIR}/bin/pgleader_exporter \"$@\"\n")
-file(CHMOD ${CMAKE_BINARY_DIR}/valgrind/pgleader_exporter PERMISSIONS
-  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+foreach(program pgleader_exporter ${library_programs})
+  file(WRITE ${CMAKE_BINARY_DIR}/valgrind/${program}
+    "#!/bin/sh\nexec ${run} valgrind ${CMAKE_BINARY_DIR}/bin/${program} \"$@\"\n")
+  file(CHMOD ${CMAKE_BINARY_DIR}/valgrind/${program} PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+endforeach()
 
 foreach(file IN LISTS scripts)
   ctest_words(${file} words)
