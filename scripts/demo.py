@@ -47,12 +47,20 @@ GRANT SELECT ON invoice TO invoice_worker;
 GRANT INSERT ON reconciliation TO invoice_worker;
 CREATE ROLE report_worker LOGIN;
 GRANT SELECT, INSERT, UPDATE ON leader_lease TO report_worker;
+GRANT SELECT ON reconciliation TO report_worker;
 CREATE ROLE watcher LOGIN IN ROLE pgleader_reader;
 GRANT SELECT ON leader_lease TO watcher;
 
 SELECT pgleader.register_duty('jobs/invoice-reconcile', lock_key => 742118, min_candidates => 2,
     stall_after => '30 seconds', takeover_slow_after => '5 seconds', team => 'billing',
     candidates => 'pgleader:jobs/invoice-reconcile:%');
+"""
+
+REPORT = """
+while :; do
+    psql -X -A -t -d "$1" -c "SELECT clock_timestamp(), count(*), 'invoices' FROM reconciliation"
+    sleep 5 & wait $!
+done
 """
 
 CONFIG = """\
@@ -189,23 +197,26 @@ class Demo:
         self.pg.script(ROOT / "examples/invoices.sql")
         self.pg.sql(SCHEMA)
         self.start_workers()
-        lease = self.put(ROOT / "scripts/demo-lease", "demo-lease")
-        for n in (1, 2):
-            self.cast.start(f"report-{n}", self.folder, lease, self.pg.conninfo(user="report_worker"), f"report-{n}")
         self.stranger = self.pg.connect(application_name="legacy-import")
         self.stranger.execute("select pg_advisory_lock(%s)", [UNREGISTERED_LOCK])
         self.start_exporter()
         self.start_prometheus()
 
     def start_workers(self):
-        """Two in Python and one in shell: the duty does not care."""
-        run = self.put(self.exporter.parent / "pgleader-run", "pgleader-run")
+        """For the lock two workers in Python and one in shell: the duty does not care. For the lease a line of shell."""
         python = self.put(ROOT / "examples/python/reconcile.py", "reconcile.py")
         shell = self.put(ROOT / "examples/shell/reconcile", "reconcile")
-        conninfo = self.pg.conninfo(user="invoice_worker")
+        run = self.put(self.exporter.parent / "pgleader-run", "pgleader-run")
         for n, worker in enumerate((python, shell, python), 1):
-            self.cast.start(f"worker-{n}", self.folder, run, f"--duty={DUTY}", f"--name=worker-{n}", conninfo,
-                            "--", worker, conninfo, PAUSE_SECONDS, again=True)
+            self.start_candidate(run, f"worker-{n}", DUTY, "invoice_worker", worker, "CONNINFO", PAUSE_SECONDS)
+        for n in (1, 2):
+            self.start_candidate(run, f"report-{n}", LEASE, "report_worker", "bash", "-c", REPORT, "report", "CONNINFO",
+                                 options=["--lease=public.leader_lease:nightly_report"])
+
+    def start_candidate(self, run, name, duty, user, *command, options=()):
+        conninfo = self.pg.conninfo(user=user)
+        self.cast.start(name, self.folder, run, f"--duty={duty}", f"--name={name}", *options, conninfo, "--",
+                        *(conninfo if word == "CONNINFO" else word for word in command), again=True)
 
     def start_exporter(self):
         port = port_or_other(10187, "the exporter")

@@ -50,7 +50,7 @@ def gone(cast):
 def full_cast(process):
     cast = descendants(process.pid)
     words = "\n".join(cast.values())
-    wanted = ["postgres -D", "pgleader-run", "demo-lease", "pgleader_exporter", "prometheus"]
+    wanted = ["postgres -D", "pgleader-run --duty=jobs/", "pgleader-run --duty=reports/", "pgleader_exporter", "prometheus"]
     return cast if all(word in words for word in wanted) else None
 
 
