@@ -38,8 +38,9 @@ def finish(conn, run_key, status, receipt):
 
 def reconcile_first(conn):
     """What a predecessor left unfinished: main goes on with it, unless its batch was withdrawn meanwhile."""
-    left = row(conn, "SELECT run_key FROM pgleader.current_run WHERE duty = %s", DUTY)
-    if left and not row(conn, "SELECT FROM invoice_batch WHERE 'batch-' || batch = %s AND NOT closed", left[0]):
+    left = row(conn, "SELECT run_key FROM pgleader.current_run WHERE duty = %s AND NOT EXISTS "
+                     "(SELECT FROM invoice_batch WHERE 'batch-' || batch = run_key AND NOT closed)", DUTY)
+    if left:
         claim(conn, left[0])
         finish(conn, left[0], "abandoned", {"why": "the batch was withdrawn"})
 

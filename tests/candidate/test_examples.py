@@ -127,6 +127,9 @@ def test_every_invoice_once(application, example):
     assert application.runs() == {"batch-1": "complete", "batch-2": "complete"}
     assert application.sql("select distinct receipt from pgleader.run") == [({"invoices": INVOICES},)]
     assert sum(run.log().count("resumed at") for run in runs) >= 2
+    for term in "".join(run.log() for run in runs).split("rule=granted"):
+        claims = re.findall(r"^(batch-\d): ", term, re.M)
+        assert len(claims) == len(set(claims)), f"a run claimed twice in one term:\n{term}"
 
 
 def test_stale(application, example):
