@@ -35,7 +35,7 @@ static void make_table(struct arguments *a, struct words *w, struct option_row t
         {"kill-after", "TIME", "From SIGTERM to SIGKILL when the command must stop.", "3s",
          OPTION_DURATION, &a->kill_after_us},
         {"wait", "HOW",
-         "try: try again and again; queue: wait in the lock's own queue, through the ledger.",
+         "try: again and again; queue: wait in the lock's own queue, by the ledger.",
          "try", OPTION_STRING, &w->wait},
         {"settle", "TIME", "0: begin without waiting for a lost predecessor's work to stop.",
          "as its term says", OPTION_DURATION, &a->settle_us},

@@ -22,7 +22,7 @@ while :; do note beat; sleep 0.02 & wait $!; done
 class Candidate:
     """One pgleader-run; `with Candidate(...) as c:` ends it and its worker whatever happens."""
 
-    def __init__(self, conninfo, name="w", duty="jobs/kit", command=None, options=(), notes=None):
+    def __init__(self, conninfo, name="w", duty="jobs/kit", command=None, options=(), notes=None, env=None):
         self.base = Path(tempfile.mkdtemp(prefix="pgleader-run-"))
         self.notes = notes or self.base / "notes"
         self.status_file = self.base / "status.json"
@@ -30,12 +30,12 @@ class Candidate:
         command = command or ["bash", "-c", WORKER]
         self.argv = [str(program("pgleader-run")), f"--duty={duty}", f"--name={name}",
                      f"--status-file={self.status_file}", *options, conninfo, "--", *command]
+        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "NOTES": str(self.notes), "LC_ALL": "C", **(env or {})}
         self.process = None
 
     def __enter__(self):
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "NOTES": str(self.notes), "LC_ALL": "C"}
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(self.argv, env=env, stdin=subprocess.DEVNULL, stdout=log,
+            self.process = subprocess.Popen(self.argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT)
         return self
 
