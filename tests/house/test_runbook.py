@@ -162,5 +162,5 @@ def test_a_stale_token_is_refused(app):
     """The function of external-effects.md, as it is written there."""
     body, = [b for _, b in blocks("external-effects.md", "sql")]
     run_block(app, "sql", body)
-    done = app("psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", "SELECT check_token('jobs/publish', 60285821)")
-    assert done.returncode != 0 and "token 60285821 of duty jobs/publish is stale" in done.stderr
+    done = app("psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", "SELECT check_token('jobs/publish', 60297638256)")
+    assert done.returncode != 0 and "token 60297638256 of duty jobs/publish is stale" in done.stderr

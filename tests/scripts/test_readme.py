@@ -8,11 +8,11 @@ import subprocess
 import pytest
 
 from tests.support.cluster import ROOT, Cluster
-from tests.support.exporter import Exporter
+from tests.support.exporter import Exporter, program
 from tests.support.source import text
 
 README = text(ROOT / "README.md")
-GENERATION = "60285822"
+GENERATION = "60297638257"
 
 
 def blocks(language):
@@ -35,10 +35,11 @@ def cluster():
 
 
 def shell(cluster, command):
-    """Runs a command as in the README, with libpq pointed at the cluster."""
-    env = {**os.environ, "PGHOST": str(cluster.base), "PGPORT": str(cluster.port), "PGUSER": cluster.user}
+    """Runs a command as in the README, with libpq pointed at the cluster. What it printed."""
+    env = {**os.environ, "PATH": f"{program().parent}:{os.environ['PATH']}", "PGHOST": str(cluster.base), "PGPORT": str(cluster.port), "PGUSER": cluster.user}
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_role_is_enough(cluster):
@@ -64,3 +65,30 @@ def test_the_ledger_and_a_worker(cluster):
     assert cluster.sql("select status, receipt from pgleader.run", dbname="app") == [("complete", {"invoices": 200})]
     with Exporter(conninfo=cluster.conninfo("app", user="pgleader")) as exporter:
         exporter.wait_for(lambda s: s.one("last_run_cursor", duty="jobs/invoice-reconcile") == 40, "the run is seen")
+
+
+def test_pgleader_run(cluster):
+    """The command of the fourth step leads by the key of the registry, under a generation of the ledger."""
+    line, = re.findall(r"^\$ (.*)", block("console", "pgleader-run --duty"), re.M)
+    said = shell(cluster, line)
+    generation, = cluster.sql("select generation from pgleader.term order by acquired_at desc limit 1", dbname="app")[0]
+    assert said == f"I lead: generation {generation}\n"
+
+
+# A word of each block that is to be run, and what runs it.
+RUN_BY = {
+    "$ ./scripts/demo\n": "test_demo.py",
+    "$ ./scripts/test\n": "continuous integration",
+    "cmake --preset release": "scripts/demo, and continuous integration with another preset",
+    "CREATE ROLE pgleader": "test_the_role_is_enough",
+    "pgleader_exporter \"host=db.example.com": "test_the_role_is_enough, with the cluster's address",
+    "cat ledger/": "test_the_ledger_and_a_worker",
+    "pg_try_advisory_lock": "test_the_ledger_and_a_worker",
+    "pgleader-run --duty": "test_pgleader_run",
+}
+
+
+def test_every_block_is_run():
+    """Each shell or SQL block has its place in the table above, and each row of the table its block."""
+    found = [sum(word in body for word in RUN_BY) for body in blocks("console") + blocks("sql")]
+    assert found == [1] * len(RUN_BY)
