@@ -42,8 +42,8 @@ void announce_news(struct announce *announce, const struct lead *lead, const str
         (void)snprintf(generation, sizeof generation, "%" PRId64, lead_generation(lead));
     if (rule && rule->event == EVENT_TRY)
         announce->competing = true;
-    if (err)
-        (void)snprintf(announce->why, sizeof announce->why, "%s", err->message);
+    if (err || remark)
+        (void)snprintf(announce->why, sizeof announce->why, "%s", err ? err->message : remark);
     log_write(level_of(rule, err),
               rule  ? rule->sentence
               : err ? err->message

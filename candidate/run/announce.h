@@ -13,7 +13,7 @@ struct announce {
     struct health_state health;
     char *line;     /* the health checks' body */
     char *said;     /* the service manager's status */
-    char why[1024]; /* the last error, while it is not ready */
+    char why[1024]; /* the last error or remark, while it is not ready */
     bool competing; /* it has tried since it is connected: a candidate that can serve */
     bool ready_was_said;
     bool stopping;
