@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The experiment of runbook/rejected-heartbeat.md: a heartbeat row and pg_locks are asked who leads, on bad days.
 
-Usage: runbook/rejected-heartbeat.py        needs a PostgreSQL of the distribution; takes about 30 seconds
+Usage: tests/candidate/heartbeat_experiment.py        needs a PostgreSQL of the distribution; takes about 30 seconds
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cluster import Cluster  # noqa: E402
 from tests.support.wait import wait_until  # noqa: E402
