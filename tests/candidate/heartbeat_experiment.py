@@ -35,10 +35,8 @@ def worker(conninfo, name, clock_ahead):
     beats = psycopg.connect(conninfo, autocommit=True, application_name=f"{name} beats")
     leads = False
     while True:
-        try:
-            leads = leads or lock.execute(f"SELECT pg_try_advisory_lock({KEY})").fetchone()[0]
-        except psycopg.OperationalError:
-            pass  # only logged, as in the public failures: `leads` stays what it was
+        # Nobody looks at the lock's session again, as in the public failures.
+        leads = leads or lock.execute(f"SELECT pg_try_advisory_lock({KEY})").fetchone()[0]
         if leads:
             at = time.time() + float(clock_ahead)
             beats.execute("INSERT INTO heartbeat VALUES ('jobs/demo', %s, to_timestamp(%s)) ON CONFLICT (duty) DO UPDATE "
@@ -97,7 +95,7 @@ def session_lost(day):
 
 
 def killed(day):
-    """A is killed with -9; B takes the lock as soon as it is free, and beats as soon as it leads."""
+    """A is killed with -9: the lock is free at once."""
     with day.worker("A") as a:
         day.until(("A", "A"))
         a.kill()

@@ -169,7 +169,7 @@ def test_sigterm_cancels_the_query(application, example):
         with application.candidate("a", example) as run:
             wait_until(lambda: application.sql(busy), "the worker's query waits")
             run.signal(signal.SIGTERM)
-            wait_until(lambda: not application.sql(busy), "the query is gone", 1)
+            wait_until(lambda: not application.sql(busy), "the query is gone", 5)
             assert run.wait(10) == 143, run.log()
     assert application.position() is None and application.runs() == {"batch-1": "running"}
     assert application.sql("select end_reason from pgleader.current_term") == [("signal",)]

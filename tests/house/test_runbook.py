@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The runbook is true: every block of it runs, and its numbers are the program's."""
+"""The runbook and the examples' page are true: every block runs, and its numbers are the program's."""
 
 import contextlib
 import os
@@ -15,6 +15,7 @@ from tests.support.source import text
 from tests.support.wait import wait_until
 
 PAGES = sorted((ROOT / "runbook").glob("*.md"))
+EXAMPLES = "../examples/README.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 SECOND = {"SECOND_US": 1.0}
 DUTY = "jobs/invoice-reconcile"
@@ -81,14 +82,16 @@ def run_block(app, language, body):
 
 
 # The pages whose commands lead by themselves are run without other candidates.
-LEADERLESS = {"acquisition-backoff.md", "key-registry.md", "leases.md", "rejected-heartbeat.md"}
+LEADERLESS = {EXAMPLES, "acquisition-backoff.md", "key-registry.md", "leases.md", "rejected-heartbeat.md"}
 
 
-@pytest.mark.parametrize("name", [path.name for path in PAGES])
+@pytest.mark.parametrize("name", [path.name for path in PAGES] + [EXAMPLES])
 def test_every_block_runs(pg, app, name):
     """The SQL and console blocks of a page, in its order, as they are written."""
     with contextlib.nullcontext() if name in LEADERLESS else led(pg, app.name):
         outputs = [(body, run_block(app, language, body)) for language, body in blocks(name, "sql", "console")]
+    if name == EXAMPLES:
+        assert "complete" in outputs[-1][1] and "abandoned" not in outputs[-1][1]
     if name == "rejected-heartbeat.md":
         shown, = [body for _, body in blocks(name, "text")]
         assert answers(outputs[0][1]) == answers(shown), outputs[0][1]
