@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from tests.exercise.faults import FAULTS
 from tests.support.candidate import Candidate
 from tests.support.cluster import ROOT, Cluster
 from tests.support.exporter import program
@@ -48,8 +49,8 @@ def app(pg):
     """A database of its own, and a way to run a command that meets it as the reader's would."""
     name = f"app{len(pg.sql('select 1 from pg_database'))}"
     pg.sql(f"create database {name} template template_app")
-    env = {"PATH": f"{program().parent}:{os.environ['PATH']}", "PGHOST": str(pg.base), "PGPORT": str(pg.port), "PGUSER": pg.user,
-           "PGDATABASE": name, "HOME": str(pg.base), "LC_ALL": "C.UTF-8"}
+    env = {"PATH": f"{program().parent}:{os.environ['PATH']}", "PGHOST": str(pg.base), "PGPORT": str(pg.port),
+           "PGUSER": pg.user, "PGDATABASE": name, "HOME": str(pg.base), "PGLEADER_BIN": str(program().parent), "LC_ALL": "C.UTF-8"}
 
     def run(*argv, given=None):
         return subprocess.run([str(a) for a in argv], cwd=ROOT, env=env, input=given or "", capture_output=True, text=True,
@@ -61,9 +62,15 @@ def app(pg):
 @contextlib.contextmanager
 def led(pg, database):
     """Two candidates of the duty, of which one leads."""
-    with Candidate(pg.conninfo(database), "a", DUTY, ["sleep", "300"]), Candidate(pg.conninfo(database), "b", DUTY, ["sleep", "300"]):
-        wait_until(lambda: pg.sql("select 1 from pgleader.ownership where state = 'led'", dbname=database), "somebody leads")
+    with Candidate(pg.conninfo(database), "a", DUTY, ["sleep", "300"]), \
+            Candidate(pg.conninfo(database), "b", DUTY, ["sleep", "300"]):
+        wait_until(lambda: leader(pg, database), "somebody leads")
         yield
+
+
+def leader(pg, database):
+    rows = pg.sql("select owner from pgleader.ownership where state = 'led'", dbname=database)
+    return rows[0][0] if rows else None
 
 
 def run_block(app, language, body):
@@ -89,7 +96,10 @@ LEADERLESS = {EXAMPLES, "acquisition-backoff.md", "key-registry.md", "leases.md"
 def test_every_block_runs(pg, app, name):
     """The SQL and console blocks of a page, in its order, as they are written."""
     with contextlib.nullcontext() if name in LEADERLESS else led(pg, app.name):
+        before = leader(pg, app.name)
         outputs = [(body, run_block(app, language, body)) for language, body in blocks(name, "sql", "console")]
+        if name == "abort-tree.md":
+            wait_until(lambda: leader(pg, app.name) not in (before, None), "the yield that it asks for moves the duty")
     if name == EXAMPLES:
         assert "complete" in outputs[-1][1] and "abandoned" not in outputs[-1][1]
     if name == "rejected-heartbeat.md":
@@ -159,6 +169,12 @@ def test_the_lease_of_the_page():
     assert re.search(r"--lease-duration=TIME\n.*Default: 15s\.", helped)
     slack = 1
     assert f"With 15 s and 3 s that is {15 - 3 - slack} s" in page("leases.md")
+
+
+def test_the_page_has_every_fault():
+    """The table of the failover exercise names each fault that it draws, and no other."""
+    named = re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", page("failover-exercise.md"), re.M)))
+    assert sorted(named) == sorted(FAULTS)
 
 
 def test_a_stale_token_is_refused(app):
