@@ -230,6 +230,7 @@ void *library_thread(void *candidate)
 {
     struct pgleader *p = candidate;
     mine = p;
+    (void)pthread_setname_np(pthread_self(), "pgleader");
     for (;;) {
         take_requests(p);
         press(p);

@@ -157,7 +157,9 @@ static void fork_and_ask(struct driver *d, int64_t generation)
         pgleader_work_stopped(d->candidate, generation);
         pgleader_yield(d->candidate, generation);
         pgleader_free(d->candidate);
-        _exit(none ? 0 : 1);
+        (void)execl(none ? "/bin/true" : "/bin/false", "true",
+                    NULL); /* an end without leak checks */
+        _exit(2);
     }
     (void)waitpid(child, &status, 0);
     say("fork %d", status);
@@ -167,7 +169,7 @@ static void work_command(struct driver *d, const char *word, int64_t number, con
 {
     struct pgleader_error error = {0};
     if (strcmp(word, "connect") == 0) {
-        d->conn = PQconnectdb(d->conninfo);
+        d->conn = PQconnectdb(*rest ? rest : d->conninfo);
         say("connect %d", PQbackendPID(d->conn));
     } else if (strcmp(word, "register") == 0) {
         answer("register", pgleader_cancel_on_loss(d->candidate, number, d->conn, &error), &error);

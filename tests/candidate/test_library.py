@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -236,6 +237,61 @@ def test_may_work_although_the_library_was_paused(pg, duty):
         assert d.wait("may")[1] == ["0"]
         assert d.wait("lost")[1][1] in ("check-late", "check-failed", "session-lost")
         d.tell("stopped", g)
+
+
+def test_a_cancel_that_hangs_holds_the_next_term_up_and_not_for_ever(pg, duty):
+    """The work's own connection is cut off: the cancel has no answer, and no later query may be hit by it."""
+    with Proxy(pg.port) as road, Driver(pg.conninfo(), duty, "kill_after_us=1500000") as d:
+        d.say("start")
+        g = d.lead()
+        d.say("connect", 0, pg.conninfo().replace(f"port={pg.port}", f"port={road.port}"))
+        d.say("register", g)
+        road.drop()
+        d.tell("yield", g)
+        when, _ = d.wait("lost")
+        d.tell("stopped", g)
+        again = wait_until(lambda: d.count("gained") == 2 and d.wait("gained", since=d.lines.index(
+            next(x for x in d.lines if x[1] == "lost")))[0], "the next term")
+        assert 1.5 <= again - when < 3 + SLOW
+        assert d.count("overdue") == 0, "the work has stopped"
+        road.pass_on()
+
+
+def test_signals_are_the_program_s_own(pg, duty):
+    """The library's thread takes none, and no disposition changes."""
+    def words(path):
+        return dict(line.split(":\t", 1) for line in path.read_text().splitlines() if line.startswith("Sig"))
+
+    with Driver(pg.conninfo(), duty) as d:
+        tasks = Path(f"/proc/{d.process.pid}/task")
+        d.wait("new", "ok")
+        before = words(tasks.parent / "status")
+        d.say("start")
+        d.lead()
+        after = words(tasks.parent / "status")
+        assert (before["SigIgn"], before["SigCgt"], before["SigBlk"]) == (after["SigIgn"], after["SigCgt"], after["SigBlk"])
+        thread, = (t for t in tasks.iterdir() if (t / "comm").read_text() == "pgleader\n")
+        blocked = int(words(thread / "status")["SigBlk"], 16)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM):
+            assert blocked >> number - 1 & 1
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE):
+            assert not blocked >> number - 1 & 1
+
+
+def test_by_lease(pg):
+    """In a table of three columns, without generations of the ledger's; the row is free when it has stopped."""
+    pg.sql("create database leases")
+    pg.sql("create table lease (job_name text primary key, holder text, expires_at timestamptz)", dbname="leases")
+    with Driver(pg.conninfo("leases"), "lib/lease", "lease_table=public.lease", "lease_row=x", "lease_us=9000000",
+                "flags=2") as d:
+        d.say("start")
+        assert d.lead() == -1 and d.say("may", -1) == ["1"]
+        assert pg.sql("select holder from lease where expires_at > now()", dbname="leases") == [("d",)]
+        assert d.say("stop", 0) == ["0"]
+        d.wait("lost", -1, "signal")
+        d.tell("stopped", -1)
+        assert d.say("stop", -1) == ["1"]
+        assert pg.sql("select holder from lease where expires_at > now()", dbname="leases") == []
 
 
 def test_without_a_ledger(pg):

@@ -57,5 +57,5 @@ def test_stops_while_it_connects():
     """A server that accepts and says nothing, and a port where none is."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         for port in (silent.getsockname()[1], free_port()):
-            (_, terms), = run("stops", f"host=127.0.0.1 port={port}", 20, 7, "lib/terms-1")
+            (_, terms), = run("stops", f"host=127.0.0.1 port={port}", 9, 7, "lib/terms-1")
             assert terms == "0"
