@@ -45,6 +45,7 @@ static const char *const texts[ASKS] = {
         "SELECT coalesce(d.lock_classid, 0) AS classid, coalesce(d.lock_objid, 0) AS objid, "
         "coalesce(d.lock_objsubid, 0) AS objsubid, d.lease_table, d.lease_row "
         "FROM pgleader.duty d WHERE d.duty = $1 AND d.retired_at IS NULL",
+    [ASK_WARM] = "SELECT true AS yes FROM (SELECT pgleader.warm_up()) w",
     [ASK_REPORT] = "SELECT true AS yes FROM (SELECT pgleader.report_stopped($1, $2::int8, $3)) r",
     [ASK_COUNT] =
         "SELECT pg_catalog.count(DISTINCT (a.application_name, a.client_addr)) AS candidates "
@@ -142,6 +143,7 @@ static const struct pg_column columns[ASKS][8] = {
     [ASK_KEY] = {FIELD("classid", PG_INT8, classid), FIELD("objid", PG_INT8, objid),
                  FIELD("objsubid", PG_INT4, objsubid), FIELD("lease_table", PG_TEXT, lease_table),
                  FIELD("lease_row", PG_TEXT, lease_row)},
+    [ASK_WARM] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_REPORT] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_COUNT] = {FIELD("candidates", PG_INT8, candidates)},
     [ASK_TRY] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},

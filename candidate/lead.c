@@ -18,6 +18,7 @@
 
 static const int64_t connect_within_us = 2 * SECOND_US;
 static const int64_t report_within_us = 2 * SECOND_US;
+static const int64_t stand_back_us = SECOND_US * 3 / 2;
 enum { NAME_SIZE = 63 }; /* what application_name holds */
 
 uint32_t lead_random(void)
@@ -133,6 +134,8 @@ bool lead_move(struct lead *lead, enum lead_event event, const struct error *err
         lead->options.gained(lead->options.context, lead->generation);
     } else if (rule->from == LEAD_LEADER) {
         lead->reason = rule;
+        lead->counted_us = 0;
+        lead->stands_back_until_us = clock_boottime_us() + stand_back_us;
         if (lead->working && event != EVENT_FINISHED)
             lead->options.lost(lead->options.context, lead->generation, rule);
     }
@@ -239,7 +242,7 @@ static void take_notification(struct lead *lead, const struct pg_notification *n
         lead->woken = true;
     } else if (says(notification, "\"released\"") && lead->state == LEAD_FOLLOWER && waiting &&
                (lead->next == ASK_TRY || lead->next == ASK_ACQUIRE)) {
-        lead_wait(lead, timing_wake_pause_us(lead->candidates, lead_random()), lead->next);
+        lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
     } else if (says(notification, "\"stopped\"") && waiting && lead->next == ASK_SETTLE) {
         lead_wait(lead, 0, ASK_SETTLE);
     }

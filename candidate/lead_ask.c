@@ -120,6 +120,7 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[VALUES
     case ASK_IDENTIFY:
     case ASK_LIMITS:
     case ASK_LISTEN:
+    case ASK_WARM:
     case ASKS:
         break;
     }
@@ -152,6 +153,16 @@ static void took_setup(struct lead *lead, const struct reply *reply)
 static void took_listen(struct lead *lead, const struct reply *reply)
 {
     (void)reply;
+    lead->listening = true;
+    if (lead->ledger && lead->state == LEAD_FOLLOWER)
+        lead_ask(lead, ASK_WARM);
+    else
+        lead_ready(lead);
+}
+
+static void took_warm(struct lead *lead, const struct reply *reply)
+{
+    (void)reply;
     lead_ready(lead);
 }
 
@@ -165,6 +176,8 @@ static void took_report(struct lead *lead, const struct reply *reply)
 static void took_count(struct lead *lead, const struct reply *reply)
 {
     lead->candidates = reply->candidates > 1 ? (int32_t)reply->candidates : 2;
+    if (reply->candidates <= 1)
+        lead->stands_back_until_us = 0; /* for whom? */
     lead->counted_us = clock_boottime_us();
     lead_follow(lead, 0);
 }
@@ -188,6 +201,7 @@ static void (*const takers[ASKS])(struct lead *, const struct reply *) = {
     [ASK_LIMITS] = lead_took_limits,
     [ASK_KEY] = lead_took_key,
     [ASK_LISTEN] = took_listen,
+    [ASK_WARM] = took_warm,
     [ASK_REPORT] = took_report,
     [ASK_COUNT] = took_count,
     [ASK_TRY] = lead_took_try,
@@ -212,6 +226,7 @@ void lead_take_answer(struct lead *lead)
     if (progress == PG_AGAIN)
         return;
     struct pg_answer *answer = STEAL(lead->answer);
+    lead->phase = PHASE_WAITING; /* nothing is under way: what follows may ask */
     const struct error refusal = lead->refusal;
     lead->refusal = (struct error){0};
     if (progress == PG_FAILED)

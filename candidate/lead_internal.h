@@ -60,7 +60,8 @@ struct lead {
     int32_t candidates;
     int64_t counted_us;
     int64_t refused_at_us; /* the server's clock: another held it still; TIME_UNKNOWN: never seen */
-    bool woken;            /* a release was told while a try was under way */
+    int64_t stands_back_until_us; /* after a loss: another may try first */
+    bool woken;                   /* a release was told while a try was under way */
 
     /* of the term */
     bool working, holds, unlogged, settled, hinted; /* hinted: somebody may want us to yield */

@@ -96,6 +96,13 @@ static void refused_renew(struct lead *lead, const struct error *err)
     lead_wait(lead, again_us, ASK_RENEW);
 }
 
+/* It only costs time later. */
+static void refused_warm(struct lead *lead, const struct error *err)
+{
+    (void)err;
+    lead_ready(lead);
+}
+
 static void refused_report(struct lead *lead, const struct error *err)
 {
     (void)err;
@@ -138,11 +145,11 @@ static void refused_end(struct lead *lead, const struct error *err)
 void lead_refused(struct lead *lead, const struct error *err)
 {
     static void (*const handlers[ASKS])(struct lead *, const struct error *) = {
-        [ASK_REPORT] = refused_report, [ASK_COUNT] = refused_count,
-        [ASK_QUEUE] = refused_queue,   [ASK_BEGIN] = refused_begin,
-        [ASK_END] = refused_end,       [ASK_ACQUIRE] = refused_acquire,
-        [ASK_RENEW] = refused_renew,   [ASK_SETTLE] = refused_settle,
-        [ASK_YIELD] = refused_yield,
+        [ASK_WARM] = refused_warm,       [ASK_REPORT] = refused_report,
+        [ASK_COUNT] = refused_count,     [ASK_QUEUE] = refused_queue,
+        [ASK_BEGIN] = refused_begin,     [ASK_END] = refused_end,
+        [ASK_ACQUIRE] = refused_acquire, [ASK_RENEW] = refused_renew,
+        [ASK_SETTLE] = refused_settle,   [ASK_YIELD] = refused_yield,
     };
     if (handlers[lead->ask])
         handlers[lead->ask](lead, err);

@@ -31,16 +31,19 @@ static enum ask next_of_follower(const struct lead *lead)
 
 void lead_follow(struct lead *lead, int64_t pause_us)
 {
+    int64_t back = lead->stands_back_until_us - clock_boottime_us();
+    enum ask next = next_of_follower(lead);
     if (lead->stopping && !owes_report(lead))
         lead_end_candidacy(lead, LEAD_ENDED);
+    else if (next == ASK_REPORT || next == ASK_COUNT)
+        lead_wait(lead, 0, next);
     else
-        lead_wait(lead, lead->stopping ? 0 : pause_us, next_of_follower(lead));
+        lead_wait(lead, pause_us > back ? pause_us : back, next);
 }
 
 /* A leader by lease outlives its session: it goes on where it was. */
 void lead_ready(struct lead *lead)
 {
-    lead->listening = true;
     if (lead->state == LEAD_LEADER)
         lead_ask(lead, lead_check_ask(lead));
     else

@@ -17,8 +17,7 @@ const struct lead_rule lead_rules[] = {
     {"try-yield", LEAD_ACQUIRING, EVENT_YIELD_REQUEST, LEAD_FOLLOWER,
      "An operator asked it to yield before its work began."},
     {"granted", LEAD_ACQUIRING, EVENT_GRANTED, LEAD_LEADER,
-     "pg_locks shows the lock in this session, the predecessor's work has stopped, the term has "
-     "begun."},
+     "The server says that it is ours, the predecessor's work has stopped, the term has begun."},
     {"finished", LEAD_LEADER, EVENT_FINISHED, LEAD_YIELDING, "The work ended by itself."},
     {"signal", LEAD_LEADER, EVENT_SIGNAL, LEAD_YIELDING, "It was told to stop."},
     {"yield-request", LEAD_LEADER, EVENT_YIELD_REQUEST, LEAD_YIELDING,

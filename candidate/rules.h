@@ -20,10 +20,11 @@ enum lead_event {
     EVENT_REFUSED,    /* another session holds it */
     EVENT_TRY_FAILED, /* no answer in time, or an error: the session is closed, it may hold the lock
                        */
-    EVENT_GRANTED, /* pg_locks shows it ours, the predecessor's work has stopped, the term has begun
-                    */
-    EVENT_FINISHED,      /* the work ended by itself */
-    EVENT_SIGNAL,        /* SIGTERM, or pgleader_yield() */
+    EVENT_GRANTED,  /* the server says that it is ours, the predecessor's work has stopped, the term
+                     * has begun
+                     */
+    EVENT_FINISHED, /* the work ended by itself */
+    EVENT_SIGNAL,   /* SIGTERM, or pgleader_yield() */
     EVENT_YIELD_REQUEST, /* an operator asks, through the ledger */
     EVENT_SESSION_LOST,  /* connection error, closed socket, server shutdown */
     EVENT_CHECK_FAILED, /* the server answers that the lock is not ours, or the session is pooled */

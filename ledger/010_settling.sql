@@ -81,7 +81,6 @@ BEGIN
 
         UPDATE pgleader.term x SET ended_at = t.acquired_at, end_reason = 'superseded'
         WHERE x.duty_id = d.duty_id AND x.ended_at IS NULL;
-        INSERT INTO pgleader.term SELECT t.*;
         UPDATE pgleader.duty x SET
             previous_generation = d.generation, previous_instance = d.term_instance,
             previous_acquired_at = d.term_acquired_at,
@@ -94,6 +93,7 @@ BEGIN
             term_acquired_at = t.acquired_at, term_last_refused_at = t.last_refused_at,
             term_ended_at = NULL, term_end_reason = NULL
         WHERE x.duty_id = d.duty_id;
+        INSERT INTO pgleader.term SELECT t.*;
         PERFORM pgleader.commit_durably();
         RETURN t.generation;
     END
@@ -151,6 +151,38 @@ BEGIN
             expires_at = excluded.expires_at, generation = excluded.generation,
             acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at;
         RETURN new_generation;
+    END
+    $function$;
+
+    -- Has this session compile and plan what a term needs, which costs the first term of a session
+    -- 10 to 20 ms otherwise, while nobody leads. Changes nothing and waits for nothing: each call is
+    -- for a duty that is none, and fails at the last moment.
+    CREATE FUNCTION pgleader.warm_up() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        nobody pgleader.duty;
+    BEGIN
+        BEGIN
+            PERFORM pgleader.open_term(nobody, 'nobody', false, NULL, NULL, NULL);
+        EXCEPTION WHEN not_null_violation THEN
+            NULL;
+        END;
+        BEGIN
+            PERFORM pgleader.close_term(nobody, 'nothing');
+        EXCEPTION WHEN invalid_parameter_value THEN
+            NULL; -- no channel has no name
+        END;
+        BEGIN
+            PERFORM pgleader.require_lock(nobody, 'lead');
+        EXCEPTION WHEN SQLSTATE 'PL002' THEN
+            NULL;
+        END;
+        BEGIN
+            PERFORM pgleader.require_generation(nobody, 0);
+        EXCEPTION WHEN SQLSTATE 'PL001' THEN
+            NULL;
+        END;
+        PERFORM FROM pgleader.current_term t WHERE t.duty = '';
     END
     $function$;
 

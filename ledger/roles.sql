@@ -107,7 +107,7 @@ BEGIN
         ('pgleader_candidate', 'EXECUTE', 'FUNCTION pgleader.derive_key, pgleader.check_duty_name, '
             'pgleader.wait_for_duty, pgleader.begin_term, pgleader.end_term, pgleader.report_stopped, '
             'pgleader.fence, pgleader.claim_run, pgleader.advance_run, pgleader.finish_run, '
-            'pgleader.acquire_lease, pgleader.renew_lease, pgleader.release_lease'),
+            'pgleader.acquire_lease, pgleader.renew_lease, pgleader.release_lease, pgleader.warm_up'),
         ('pgleader_operator', 'SELECT', 'ALL TABLES IN SCHEMA pgleader'),
         ('pgleader_operator', 'EXECUTE', 'FUNCTION pgleader.derive_key, pgleader.check_duty_name, '
             'pgleader.read_lease, pgleader.register_duty, pgleader.complete_key_change, '

@@ -25,6 +25,7 @@ CALLS = [
     ("acquire_lease('no/duty', 'a', '1 s')", {CANDIDATE}),
     ("renew_lease('no/duty', 'a', 1, '1 s')", {CANDIDATE}),
     ("release_lease('no/duty', 'a', 1)", {CANDIDATE}),
+    ("warm_up()", {CANDIDATE}),
     ("request_yield('no/duty', 1, 'why', '0')", {OPERATOR}),
     ("terminate_owner(1)", {OPERATOR}),
     ("record_yield_outcome(1, 'moved')", {OPERATOR}),
