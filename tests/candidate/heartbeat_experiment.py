@@ -136,12 +136,12 @@ def standby(day):
     try:
         with day.worker("A") as a:
             day.until(("A", "A"))
-            other.start()
-            wait_until(lambda: other.sql("SELECT 1 FROM heartbeat"), "the standby has the row")
-            day.until(("A", "nobody"), where=other)
-            other.sql("SELECT pg_wal_replay_pause()")
-            a.kill()
             with day.worker("B"):
+                other.start()
+                wait_until(lambda: other.sql("SELECT 1 FROM heartbeat"), "the standby has the row")
+                day.until(("A", "nobody"), where=other)
+                other.sql("SELECT pg_wal_replay_pause()")
+                a.kill()
                 day.until(("B", "B"))
                 row, primary = day(other)[0], day()[1]
                 yield (row, primary), day.lasted(("A", "nobody"), other)

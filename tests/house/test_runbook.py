@@ -4,8 +4,10 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 
+import psycopg
 import pytest
 
 from tests.exercise.faults import FAULTS
@@ -183,3 +185,25 @@ def test_a_stale_token_is_refused(app):
     run_block(app, "sql", body)
     done = app("psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", "SELECT check_token('jobs/publish', 60297638256)")
     assert done.returncode != 0 and "token 60297638256 of duty jobs/publish is stale" in done.stderr
+
+
+def test_a_forgotten_candidate_of_the_old_key(pg, app):
+    """As key-registry.md says: after the change of a key it is refused its term, and ends with status 64."""
+    def sql(query):
+        return pg.sql(query, dbname=app.name)
+    sql("select pgleader.register_duty('jobs/mail-out', lock_key => 814)")
+    with pg.connect(app.name) as holder:
+        holder.execute("select pg_advisory_lock(814)")
+        holder.execute("select pgleader.begin_term('jobs/mail-out', 'by hand')")
+        with Candidate(pg.conninfo(app.name), "forgotten", "jobs/mail-out", ["true"]) as run:
+            wait_until(lambda: sql("select 1 from pg_stat_activity where query like '%pg_try_advisory_lock%' and state = 'idle'"),
+                       "it has tried")
+            run.signal(signal.SIGSTOP)
+            sql("select pgleader.register_duty('jobs/mail-out', lock_key => 815)")
+            with pytest.raises(psycopg.errors.ObjectInUse):
+                sql("select pgleader.complete_key_change('jobs/mail-out')")
+            holder.close()
+            sql("select pgleader.complete_key_change('jobs/mail-out')")
+            run.signal(signal.SIGCONT)
+            assert run.wait() == 64, run.log()
+            assert "PL002" in run.log()
