@@ -43,10 +43,10 @@ struct pgleader {
 };
 
 /* Lets the lead's callbacks be the thread's. */
-void library_thread_prepare(struct pgleader *candidate);
+void library_thread_prepare(struct pgleader *p);
 
 /* Drives the candidate until its end. */
 void *library_thread(void *candidate);
 
 /* True in a callback of that candidate's. */
-bool library_in_thread(const struct pgleader *candidate);
+bool library_in_thread(const struct pgleader *p);

@@ -13,8 +13,9 @@ EXPORTER = BIN / "pgleader_exporter"
 NAME = re.compile(r"\bpgleader_[a-z0-9_]+")
 HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 
-# Names that begin alike and are no metrics: programs and roles.
-OTHERS = {"pgleader_exporter", "pgleader_reader", "pgleader_candidate", "pgleader_operator", "pgleader_owner"}
+# Names that begin alike and are no metrics: programs, roles, and what libpgleader's header declares.
+OTHERS = {"pgleader_exporter", "pgleader_reader", "pgleader_candidate", "pgleader_operator", "pgleader_owner",
+          *NAME.findall(text(ROOT / "candidate/pgleader.h"))}
 WRITTEN = {"etc", "docs", "dashboards", "alerts", "runbook", "packaging"}
 
 
