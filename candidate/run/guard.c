@@ -139,6 +139,7 @@ bool guard_start(struct guard *guard, struct error *err)
     (void)close(ends[0]);
     guard->fd = ends[1];
     guard->pid = pid;
+    guard->started_us = clock_boottime_us();
     return true;
 }
 

@@ -27,6 +27,7 @@ struct guard {
     struct guard_options options;
     pid_t pid; /* 0: none runs */
     int fd;
+    int64_t started_us;     /* CLOCK_BOOTTIME */
     struct guard_note note; /* the last */
 };
 

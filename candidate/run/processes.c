@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -38,6 +39,41 @@ bool process_has_environment(pid_t pid, const char *pair)
         found = strcmp(item, pair) == 0;
     free(item);
     return found;
+}
+
+struct child_filter {
+    bool (*visit)(void *context, const struct process *process);
+    void *context;
+};
+
+static bool visit_child(void *context, const struct process *process)
+{
+    const struct child_filter *filter = context;
+    return process->parent != getpid() || filter->visit(filter->context, process);
+}
+
+/* The kernel's own list is short, but not every kernel has it. It loses nobody while it is read:
+ * who ends stays in it until we reap. */
+void processes_each_child(bool (*visit)(void *context, const struct process *process),
+                          void *context)
+{
+    char path[64];
+    char *word = NULL;
+    size_t room = 0;
+    bool go_on = true;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    CLEANUP(fclose_filep) FILE *file = fopen(path, "re");
+    if (!file) {
+        processes_each(visit_child, &(struct child_filter){visit, context});
+        return;
+    }
+    while (go_on && getdelim(&word, &room, ' ', file) > 0) {
+        struct process process;
+        word[strcspn(word, " \n")] = '\0';
+        if (*word && read_process(word, &process))
+            go_on = visit(context, &process);
+    }
+    free(word);
 }
 
 void processes_each(bool (*visit)(void *context, const struct process *process), void *context)

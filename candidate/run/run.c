@@ -155,7 +155,7 @@ static void take_child(struct run *run)
 {
     if (guard_died(&run->guard)) {
         remark(run, "the guard was killed; another one takes its place");
-        run->guard_due_us = clock_boottime_us();
+        run->guard_due_us = run->guard.started_us + SECOND_US;
     }
     if (work_look(&run->work))
         work_over(run);

@@ -30,16 +30,23 @@ bool work_runs(const struct work *work)
     return work->child.pid > 0;
 }
 
-void work_signal(struct work *work, int signo)
+void work_signal(const struct work *work, int signo)
 {
     if (work_runs(work))
         (void)kill(-work->child.pid, signo);
 }
 
-/* What we are to do with each child that is neither the guard nor the command itself. */
+/* A stopped process takes no SIGTERM before it is continued. */
+static void send_and_continue(pid_t to, int signo)
+{
+    if (kill(to, signo) == 0)
+        (void)kill(to, SIGCONT);
+}
+
+/* Through the children that are neither the guard nor the command itself. */
 struct sweep {
     const struct work *work;
-    int signo; /* 0: none */
+    int signo; /* for those that left the process group; 0: none */
     bool reaped, left;
 };
 
@@ -47,36 +54,28 @@ static bool sweep_one(void *context, const struct process *process)
 {
     struct sweep *sweep = context;
     const struct work *work = sweep->work;
-    if (process->parent != getpid() || process->pid == work->guard->pid ||
-        process->pid == work->child.pid)
+    if (process->pid == work->guard->pid || process->pid == work->child.pid)
         return true;
     if (waitpid(process->pid, NULL, WNOHANG) == process->pid) {
         sweep->reaped = true;
         return true;
     }
     sweep->left = true;
-    if (sweep->signo && process->group != work->child.pid && kill(process->pid, sweep->signo) == 0)
-        (void)kill(process->pid, SIGCONT);
+    if (sweep->signo && process->group != work->child.pid)
+        send_and_continue(process->pid, sweep->signo);
     return true;
 }
 
-/* The children of one that was reaped are ours by then, and may have been passed: look again. */
+/* True if any are left. The children of one that was reaped are ours by then, and may have been
+ * passed: it looks again. */
 static bool sweep_children(const struct work *work, int signo)
 {
     struct sweep sweep = {.work = work, .signo = signo};
     do {
         sweep.reaped = sweep.left = false;
-        processes_each(sweep_one, &sweep);
+        processes_each_child(sweep_one, &sweep);
     } while (sweep.reaped);
     return sweep.left;
-}
-
-/* To the group, and to what left it and is our child by now. True if such children are left. */
-static bool signal_all(struct work *work, int signo)
-{
-    work_signal(work, signo);
-    work_signal(work, SIGCONT); /* a stopped process takes no SIGTERM */
-    return sweep_children(work, signo);
 }
 
 static void set_deadline(struct work *work)
@@ -90,10 +89,7 @@ void work_stop(struct work *work, bool signalled)
     if (!work_runs(work))
         return;
     set_deadline(work);
-    if (signalled)
-        work_signal(work, SIGCONT);
-    else
-        (void)signal_all(work, SIGTERM);
+    send_and_continue(-work->child.pid, signalled ? 0 : SIGTERM);
 }
 
 /* In the background it can wait for the terminal, which is ours to lend once we are in front. */
@@ -116,7 +112,9 @@ static void stopped(struct work *work, int signo)
     }
 }
 
-static void look_at_command(struct work *work)
+/* True if it has ended. What it leaves behind is told to stop, once each: its group was told if the
+ * work had to stop; what left the group is ours only now. */
+static bool look_at_command(struct work *work)
 {
     siginfo_t info = {0};
     if (waitid(P_PID, (id_t)work->child.pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid)
@@ -124,11 +122,13 @@ static void look_at_command(struct work *work)
     info.si_pid = 0;
     if (waitid(P_PID, (id_t)work->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         !info.si_pid)
-        return;
+        return false;
     work->ended = true;
     work->why_not = child_why_not_executed(&work->child);
+    if (!work->kill_us)
+        send_and_continue(-work->child.pid, SIGTERM);
     set_deadline(work);
-    (void)signal_all(work, SIGTERM);
+    return true;
 }
 
 /* While the command itself runs, no need to look through /proc. */
@@ -142,12 +142,12 @@ static void reap_orphans(const struct work *work)
     }
 }
 
-/* True if nothing was left. */
-static bool finish(struct work *work)
+/* True if nothing is left. */
+static bool finish(struct work *work, int signo)
 {
-    if (sweep_children(work, work->killing ? SIGKILL : 0))
-        return false;
     pid_t pid = work->child.pid;
+    if (sweep_children(work, signo))
+        return false;
     guard_tell(work->guard, (struct guard_note){0});
     (void)waitpid(pid, &work->wait_status, 0);
     terminal_take_back(pid);
@@ -158,10 +158,9 @@ static bool finish(struct work *work)
 
 bool work_look(struct work *work)
 {
-    if (work_runs(work) && !work->ended)
-        look_at_command(work);
+    bool ends_now = work_runs(work) && !work->ended && look_at_command(work);
     if (work_runs(work) && work->ended)
-        return finish(work);
+        return finish(work, work->killing ? SIGKILL : ends_now ? SIGTERM : 0);
     reap_orphans(work);
     return false;
 }
@@ -178,7 +177,8 @@ void work_tick(struct work *work)
     if (work->kill_us && now >= work->kill_us) {
         work->killing = true;
         work->kill_us = now + look_again_us;
-        (void)signal_all(work, SIGKILL);
+        work_signal(work, SIGKILL);
+        (void)sweep_children(work, SIGKILL);
     }
 }
 

@@ -35,7 +35,7 @@ bool work_start(struct work *work, char *const *environment, int64_t generation,
 bool work_runs(const struct work *work);
 
 /* To its process group. */
-void work_signal(struct work *work, int signo);
+void work_signal(const struct work *work, int signo);
 
 /* SIGTERM to the group, unless it was sent a signal already, and SIGKILL after kill_after. */
 void work_stop(struct work *work, bool signalled);
