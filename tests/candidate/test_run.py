@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 # ctest: asan
-"""pgleader-run: leads, loses, hands over; what each end is told as; nothing of it is left behind."""
+"""pgleader-run: leads, loses and hands over, and never two at once."""
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.candidate import Candidate, notes, overlaps, wait_for_note
-from tests.support.cluster import Cluster, free_port, hold_lock
-from tests.support.exporter import program
-from tests.support.pooler import Pooler
+from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
-
-KEY = 815
 
 
 @pytest.fixture(scope="module")
@@ -73,81 +68,12 @@ def test_hand_over(pg, duty, shared, how):
             run.__exit__()
 
 
-def test_environment_and_status_of_the_command(pg, duty):
-    command = ["sh", "-c", 'echo "$PGLEADER_DUTY $PGLEADER_INSTANCE $PGLEADER_KEY $PGLEADER_GENERATION"; exit 7']
-    with Candidate(pg.conninfo(), "me", duty, command) as run:
-        assert run.wait() == 7
-        key, generation = pg.sql("select lock_objid, generation from pgleader.duty where duty = %s", (duty,))[0]
-        assert f"{duty} me {key} {generation}\n" in run.log()
-        assert run.status()["status"] == 7
-    assert term(pg, duty)[2:4] == (False, "finished")
-
-
-# (what, command, options, lock held by another, what happens, exit status)
-ENDS = [
-    ("of a signal", ["sh", "-c", "kill -9 $$"], [], False, None, 128 + 9),
-    ("no such command", ["/nowhere/nothing"], [], False, None, 127),
-    ("not acquired", ["true"], ["--timeout=500ms"], True, None, 75),
-    ("a signal before it leads", ["true"], [], True, signal.SIGTERM, 128 + 15),
-    ("lost while it ran", None, [], False, "terminate", 76),
-]
-
-
-@pytest.mark.parametrize("what, command, options, taken, deed, expected", ENDS, ids=[e[0] for e in ENDS])
-def test_exit_status(pg, shared, what, command, options, taken, deed, expected):
-    holder = hold_lock(pg, KEY, "stranger") if taken else None
-    with Candidate(pg.conninfo(), "x", "jobs/exit", command, ["--lock=815", *options], shared) as run:
-        if deed == "terminate":
-            wait_for_note(shared, "beat")
-            pg.sql("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 815")
-        elif deed:
-            wait_until(lambda: pg.sql("select 1 from pg_stat_activity where application_name = "
-                                      "'pgleader:jobs/exit:x' and query like '%%try%%'"), "it has tried")
-            run.signal(deed)
-        assert run.wait() == expected, run.log()
-        assert run.status()["status"] == expected
-    if holder:
-        holder.close()
-    wait_until(lambda: not pg.sql("select 1 from pg_locks where locktype = 'advisory' and objid = 815"), "it is free")
-
-
-def test_database_away(shared):
-    with Candidate(f"host=127.0.0.1 port={free_port()}", "x", "jobs/away", ["true"],
-                   ["--lock=815", "--timeout=500ms"]) as run:
-        assert run.wait() == 69
-
-
-USAGE = [
-    ("no separator", ["--duty=jobs/x", "--lock=1"], "-- and a command"),
-    ("no duty", ["--", "true"], "--duty is missing"),
-    ("bad lock", ["--duty=jobs/x", "--lock=12,x", "--", "true"], "not a key"),
-    ("bad duty", ["--duty=Jobs", "--lock=1", "--", "true"], "not namespace/name"),
-    ("unknown option", ["--duti=jobs/x", "--", "true"], "no such option"),
-    ("a sum that cannot be kept", ["--duty=jobs/x", "--lock=1", "--kill-after=10s", "--", "true"], "= 13 s"),
-]
-
-
-@pytest.mark.parametrize("what, argv, words", USAGE, ids=[u[0] for u in USAGE])
-def test_usage(what, argv, words):
-    done = subprocess.run([program("pgleader-run"), *argv], capture_output=True, text=True)
-    assert (done.returncode, words in done.stderr) == (64, True), done.stderr
-
-
 def test_no_password_in_ps(pg, duty, shared):
     with Candidate(pg.conninfo(password="hunter2"), "x", duty, None, (), shared) as run:
         wait_for_note(shared, "beat")
         for pid in [run.process.pid, *run.children()]:
             assert b"hunter2" not in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert "hunter2" not in run.log()
-
-
-def test_refuses_a_pooler(pg):
-    """Through PgBouncer the lock would be the pooler's; the message says why."""
-    with Pooler(pg) as pooler:
-        with Candidate(pooler.conninfo(), "x", "jobs/pooled", ["true"], ["--lock=816"]) as run:
-            assert run.wait() == 64
-            assert "a pooler stands between" in run.log()
-    assert not pg.sql("select 1 from pg_locks where locktype = 'advisory' and objid = 816")
 
 
 def test_a_command_that_ignores_sigterm_is_killed_before_the_lock_is_free(pg, duty, shared):
@@ -158,26 +84,6 @@ def test_a_command_that_ignores_sigterm_is_killed_before_the_lock_is_free(pg, du
         assert run.wait() == 76
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
-
-
-def test_grandchildren_do_not_outlive_it(pg, duty, shared):
-    command = ["bash", "-c", 'setsid -w true; (sleep 300 & echo $! > "$NOTES"; wait) & wait']
-    with Candidate(pg.conninfo(), "x", duty, command, (), shared) as run:
-        grandchild = wait_until(lambda: shared.exists() and int(shared.read_text() or 0), "the grandchild runs")
-        run.signal(signal.SIGTERM)
-        run.wait()
-        with pytest.raises(ProcessLookupError):
-            os.kill(grandchild, 0)
-
-
-def test_without_the_ledger(pg, shared):
-    """No generation and no settling, said once."""
-    pg.sql("create database plain")
-    with Candidate(pg.conninfo("plain"), "x", "jobs/plain", None, ["--lock=12,-7"], shared) as run:
-        assert wait_for_note(shared, "beat")[3] == "none"
-        assert run.log().count("there is no ledger") == 1
-        assert pg.sql("select classid::int8, objid::int8, objsubid from pg_locks where locktype = 'advisory' "
-                      "and objsubid = 2 and granted and classid = 12") == [(12, 4294967289, 2)]
 
 
 def test_queue(pg, duty, shared):

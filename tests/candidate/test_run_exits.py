@@ -139,6 +139,8 @@ def test_refused(pg):
     with Pooler(pg) as pooler, Candidate(pooler.conninfo(), "x", "jobs/pooled", ["true"], ["--lock=816"]) as run:
         assert run.wait() == 64
         assert (run.status()["outcome"], run.status()["status"]) == ("refused", 64)
+        assert "a pooler stands between" in run.log()
+    assert not pg.sql("select 1 from pg_locks where locktype = 'advisory' and objid = 816")
 
 
 def test_a_login_refused_later_is_tried_again(pg, tmp_path):

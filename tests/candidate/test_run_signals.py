@@ -134,14 +134,17 @@ def test_descriptors(pg):
     """The command has those that pgleader-run was given, and none of ours."""
     given, other = os.pipe()
     os.set_inheritable(given, True)
-    show = 'ls -l /proc/$$/fd | sed -n "s/.* \\([0-9]*\\) -> \\(.*\\)/\\1 \\2/p" >"$NOTES"; exec sleep 300'
-    run = Candidate(pg.conninfo(), "x", "jobs/signals", ["sh", "-c", show], ["--lock=1", "--health=127.0.0.1:0"])
+    listing = ["ls", "-l", "/proc/self/fd"]
+    run = Candidate(pg.conninfo(), "x", "jobs/signals", listing, ["--lock=1", "--health=127.0.0.1:0"])
     try:
         with open(run.log_path, "wb") as log:
-            run.process = subprocess.Popen(run.argv, env=run.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[given])
-        lines = wait_until(lambda: run.notes.exists() and run.notes.read_text().splitlines(), "it lists them")
-        found = {int(line.split()[0]): line.split(" ", 1)[1] for line in lines}
-        assert set(found) == {0, 1, 2, given} and found[given].startswith("pipe:") and found[0] == "/dev/null", found
+            run.process = subprocess.Popen(run.argv, env=run.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           pass_fds=[given])
+        assert run.wait() == 0
+        found = {int(number): target for number, target in re.findall(r"(\d+) -> (.*)", run.log())}
+        own = {number for number, target in found.items() if target.startswith("/proc/")}
+        assert set(found) - own == {0, 1, 2, given} and len(own) == 1, found
+        assert found[given].startswith("pipe:") and found[0] == "/dev/null"
     finally:
         run.__exit__()
         os.close(given)
