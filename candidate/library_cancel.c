@@ -135,14 +135,6 @@ void cancels_fire(struct cancels *set, int64_t generation)
     (void)pthread_mutex_unlock(&set->mutex);
 }
 
-bool cancels_any(struct cancels *set)
-{
-    (void)pthread_mutex_lock(&set->mutex);
-    bool any = set->first != NULL;
-    (void)pthread_mutex_unlock(&set->mutex);
-    return any;
-}
-
 bool cancels_busy(struct cancels *set)
 {
     (void)pthread_mutex_lock(&set->mutex);

@@ -20,7 +20,6 @@ bool cancels_add(struct cancels *set, struct pg_conn *conn, int64_t generation) 
 /* Cancels what the connections of that generation run, and does not wait. */
 void cancels_fire(struct cancels *set, int64_t generation);
 
-bool cancels_any(struct cancels *set);  /* something is registered */
 bool cancels_busy(struct cancels *set); /* a cancel is under way */
 
 /* Takes out one connection, and waits for its cancel, but no longer than within_us; or all of them,

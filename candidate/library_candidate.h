@@ -36,7 +36,7 @@ struct pgleader {
 
     /* The thread's own. */
     int64_t terms; /* without a ledger they are counted down from -1 */
-    int64_t lost_us, cancelled_us;
+    int64_t lost_us, pressed_us;
     bool stop_taken, overdue;
     struct error last_error;
     struct pgleader_error end_error; /* written before the state becomes ENDED */

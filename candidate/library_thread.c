@@ -8,7 +8,7 @@
 #include "candidate/library_cancel.h"
 #include "candidate/library_candidate.h"
 
-static const int64_t cancel_every_us = SECOND_US / 4;
+static const int64_t press_every_us = SECOND_US / 4;
 static const int64_t look_again_us = SECOND_US / 500; /* while a cancel is under way */
 
 /* The candidate whose thread this one is. */
@@ -47,7 +47,7 @@ static void gained(void *context, int64_t generation)
     struct pgleader *p = context;
     uint64_t count = 0;
     int64_t term = generation > 0 ? generation : --p->terms;
-    p->lost_us = p->cancelled_us = 0;
+    p->lost_us = p->pressed_us = 0;
     p->overdue = false;
     (void)!read(p->abort_fd, &count, sizeof count);
     atomic_store(&p->deadline_us, lead_deadline_us(p->lead));
@@ -62,16 +62,21 @@ static void gained(void *context, int64_t generation)
         p->setup.options.gained(p->setup.options.context, term);
 }
 
+static void raise_abort(const struct pgleader *p)
+{
+    static const uint64_t one = 1;
+    (void)!write(p->abort_fd, &one, sizeof one);
+}
+
 /* Everybody sees the loss before the callback tells it. */
 static void lose(struct pgleader *p, const struct lead_rule *rule)
 {
-    static const uint64_t one = 1;
     int64_t term = atomic_exchange(&p->term, 0);
     if (!term)
         return;
-    (void)!write(p->abort_fd, &one, sizeof one);
+    raise_abort(p);
     cancels_fire(p->cancels, term);
-    p->lost_us = p->cancelled_us = clock_boottime_us();
+    p->lost_us = p->pressed_us = clock_boottime_us();
     (void)pthread_mutex_lock(&p->mutex);
     p->losing = true;
     atomic_store(&p->state,
@@ -140,8 +145,8 @@ static bool cancel_in_the_way(const struct pgleader *p, int64_t now)
  */
 static void end_term(struct pgleader *p)
 {
+    cancels_clear(p->cancels); /* work that ended by itself has nothing left to cancel */
     lose(p, lead_rule_find(LEAD_LEADER, EVENT_FINISHED));
-    cancels_clear(p->cancels);
     (void)pthread_mutex_lock(&p->mutex);
     p->generation = 0;
     (void)pthread_mutex_unlock(&p->mutex);
@@ -164,14 +169,16 @@ static void take_requests(struct pgleader *p)
         end_term(p);
 }
 
-/* Work that goes on after its loss: its queries are cancelled again, and it is told of once. */
+/* Work that goes on after its loss: its queries are cancelled again, the descriptor is raised again
+ * should somebody have read it, and it is told of once. */
 static void press(struct pgleader *p)
 {
     int64_t now = clock_boottime_us();
     if (!p->generation || !p->lost_us || work_has_stopped(p))
         return;
-    if (now >= p->cancelled_us + cancel_every_us) {
-        p->cancelled_us = now;
+    if (now >= p->pressed_us + press_every_us) {
+        p->pressed_us = now;
+        raise_abort(p);
         cancels_fire(p->cancels, p->generation);
     }
     if (p->overdue || now < p->lost_us + p->setup.lead.timing.kill_after_us)
@@ -197,8 +204,7 @@ static int timeout_of(struct pgleader *p, int timeout_ms)
     int64_t now = clock_boottime_us();
     if (work_has_stopped(p))
         return shorter(timeout_ms, look_again_us);
-    if (cancels_any(p->cancels))
-        timeout_ms = shorter(timeout_ms, p->cancelled_us + cancel_every_us - now);
+    timeout_ms = shorter(timeout_ms, p->pressed_us + press_every_us - now);
     return p->overdue ? timeout_ms
                       : shorter(timeout_ms, p->lost_us + p->setup.lead.timing.kill_after_us - now);
 }

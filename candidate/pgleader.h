@@ -196,7 +196,8 @@ PGLEADER_API enum pgleader_code pgleader_ended(const struct pgleader *candidate,
 /* --------------------------------------------------------------------------------------- loss */
 
 /* Hands that generation over and stays a candidate: the work is aborted, the term ended, the lock
- * given back. Another generation than the one that leads: nothing happens. */
+ * given back. Where no other candidate is quicker it leads again. Another generation than the one
+ * that leads: nothing happens. */
 PGLEADER_API void pgleader_yield(struct pgleader *candidate, int64_t generation);
 
 /* The work of that generation is over and will touch nothing more: after a loss, or by itself,

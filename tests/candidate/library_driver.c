@@ -143,6 +143,15 @@ static void claim(struct driver *d, const char *run_key, int64_t generation)
     pgleader_claim_clear(&claim);
 }
 
+/* What nobody should do: somebody reads the descriptor. */
+static void drain(const struct driver *d)
+{
+    char eight[8];
+    struct pollfd fd = {.fd = pgleader_abort_fd(d->candidate), .events = POLLIN};
+    ssize_t taken = read(fd.fd, eight, sizeof eight);
+    say("drain %zd %d", taken, poll(&fd, 1, 5000));
+}
+
 /* In a forked child there is no candidate. */
 static void fork_and_ask(struct driver *d, int64_t generation)
 {
@@ -221,6 +230,8 @@ static bool command(struct driver *d, const char *word, int64_t number, const ch
         say("ended %d %s", (int)pgleader_ended(d->candidate, &error), error.message);
     else if (strcmp(word, "fork") == 0)
         fork_and_ask(d, number);
+    else if (strcmp(word, "drain") == 0)
+        drain(d);
     else if (strcmp(word, "free") == 0)
         return false;
     else

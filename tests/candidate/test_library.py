@@ -125,6 +125,7 @@ def test_states(pg, duty):
         assert d.say("state") == ["yielding", "0"]
         assert d.say("may", g) == ["0"]
         assert held(pg, duty) == 1, "the lock is kept while the work runs"
+        assert d.say("drain") == ["8", "1"], "readable again, though somebody has read it"
         d.tell("stopped", g)
         assert d.say("stop", -1) == ["1"]
         assert (d.say("state"), d.say("ended"), d.say("wait", -1)) == (["ended", "0"], ["0"], ["0"])
