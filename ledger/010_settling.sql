@@ -100,19 +100,19 @@ BEGIN
     $function$;
 
     -- Ends the open term of a duty whose lease has lapsed; the caller has locked the duty's row and
-    -- the lease's. Not where the row is of another generation, or gone: that is nobody's expiry.
+    -- the lease's. Not where the row is gone or not as that term left it: that is nobody's expiry.
     CREATE FUNCTION pgleader.end_expired(INOUT d pgleader.duty)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
         expired_at timestamptz;
     BEGIN
         SELECT l.expires_at INTO expired_at FROM pgleader.lease l
-        WHERE l.job_name = d.duty AND l.generation = d.generation AND d.term_ended_at IS NULL
-            AND l.expires_at <= clock_timestamp();
+        WHERE l.job_name = d.duty AND l.generation = d.generation AND l.holder = d.term_instance
+            AND d.term_ended_at IS NULL AND l.expires_at BETWEEN d.term_acquired_at AND clock_timestamp();
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        d.term_ended_at := greatest(expired_at, d.term_acquired_at);
+        d.term_ended_at := expired_at;
         d.term_end_reason := 'expired';
         UPDATE pgleader.term t SET ended_at = d.term_ended_at, end_reason = d.term_end_reason
         WHERE t.duty_id = d.duty_id AND t.ended_at IS NULL;

@@ -81,11 +81,18 @@ def wait_for_note(path, what, instance=None, after=0.0, deadline=20):
     return wait_until(found, f"{instance or 'somebody'} notes {what}", deadline=deadline)
 
 
+def spells(path):
+    """[[instance, generation, first note, last note], ...]: each stretch of work from its start on, by its first note."""
+    current, all_of_them = {}, []
+    for what, when, instance, generation in sorted(notes(path), key=lambda note: note[1]):
+        if what == "started" or instance not in current:
+            current[instance] = [instance, generation, when, when]
+            all_of_them.append(current[instance])
+        current[instance][3] = when
+    return all_of_them
+
+
 def overlaps(path):
-    """Pairs of instances whose beats of one generation fall into another's."""
-    spans = {}
-    for _, when, instance, generation in notes(path):
-        first, last = spans.get((instance, generation), (when, when))
-        spans[instance, generation] = (min(first, when), max(last, when))
-    ordered = sorted((first, last, who) for who, (first, last) in spans.items())
-    return [(a[2], b[2]) for a, b in zip(ordered, ordered[1:]) if b[0] < a[1]]
+    """Pairs of instances that worked at the same time."""
+    ordered = spells(path)
+    return [(a[0], b[0]) for a, b in zip(ordered, ordered[1:]) if b[2] < a[3]]
