@@ -46,6 +46,22 @@ static void test_the_refusal_names_the_sum(void **state)
     assert_non_null(strstr(err.message, "8 s for which"));
 }
 
+/* Renewed at a third; aborted so late that the work can just be stopped before the expiry. */
+static void test_a_lease(void **state)
+{
+    const struct timing lock = timing_default();
+    const struct timing lease = timing_of_lease(&lock, 15 * SECOND_US);
+    struct error err = {0};
+    (void)state;
+    assert_int_equal(lease.check_every_us, 5 * SECOND_US);
+    assert_true(timing_check(&lease, &err));
+    int64_t abort_at = timing_lease_abort_at_us(&lease, 100 * SECOND_US);
+    assert_int_equal(abort_at + lease.kill_after_us + lease.slack_us, 115 * SECOND_US);
+    assert_true(abort_at > timing_abort_at_us(&lease, 100 * SECOND_US));
+    const struct timing brief = timing_of_lease(&lock, 7 * SECOND_US);
+    assert_false(timing_check(&brief, &err));
+}
+
 static void test_what_the_server_holds(void **state)
 {
     static const struct {
@@ -106,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_sum_must_hold),
         cmocka_unit_test(test_the_refusal_names_the_sum),
+        cmocka_unit_test(test_a_lease),
         cmocka_unit_test(test_what_the_server_holds),
         cmocka_unit_test(test_abort_leaves_time_to_kill),
         cmocka_unit_test(test_tries_do_not_grow_with_candidates),
