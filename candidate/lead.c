@@ -230,21 +230,29 @@ static bool says(const struct pg_notification *notification, const char *event)
     return strstr(notification->payload, event) != NULL;
 }
 
-/* A release is worth a try at once. A request to yield is a hint: the ledger is asked. */
+/* The leader has gone, or is known to have stopped: worth a try at once. */
+static void wake(struct lead *lead)
+{
+    bool tries = lead->next == ASK_TRY || lead->next == ASK_ACQUIRE;
+    if (lead->state == LEAD_ACQUIRING)
+        lead->woken = true;
+    else if (lead->state == LEAD_FOLLOWER && lead->phase == PHASE_WAITING && tries)
+        lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
+}
+
+/* Anybody may notify: a request to yield is a hint, and the ledger is asked. */
 static void take_notification(struct lead *lead, const struct pg_notification *notification)
 {
     bool waiting = lead->phase == PHASE_WAITING;
+    bool stopped = says(notification, "\"stopped\"");
     if (says(notification, "\"yield\"") && lead->generation >= 0) {
         lead->hinted = true;
         if (waiting && lead->state == LEAD_LEADER)
             lead_ask(lead, ASK_YIELD);
-    } else if (says(notification, "\"released\"") && lead->state == LEAD_ACQUIRING) {
-        lead->woken = true;
-    } else if (says(notification, "\"released\"") && lead->state == LEAD_FOLLOWER && waiting &&
-               (lead->next == ASK_TRY || lead->next == ASK_ACQUIRE)) {
-        lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
-    } else if (says(notification, "\"stopped\"") && waiting && lead->next == ASK_SETTLE) {
+    } else if (stopped && waiting && lead->next == ASK_SETTLE) {
         lead_wait(lead, 0, ASK_SETTLE);
+    } else if (stopped || says(notification, "\"released\"")) {
+        wake(lead);
     }
 }
 

@@ -48,9 +48,8 @@ bool timing_check(const struct timing *timing, struct error *err)
     (void)error_set(
         err, ERROR_CONFIG,
         "could not promise to stop before the server lets go: check every %g s + answer within %g "
-        "s + "
-        "kill after %g s + slack %g s = %g s, which is not less than the %g s for which the server "
-        "keeps a session that it cannot reach",
+        "s + kill after %g s + slack %g s = %g s, which is not less than the %g s after which it "
+        "lets go (tcp_user_timeout of the session, or the duration of the lease)",
         seconds(timing->check_every_us), seconds(timing->answer_within_us),
         seconds(timing->kill_after_us), seconds(timing->slack_us), seconds(believes_us(timing)),
         seconds(timing->server_holds_us));

@@ -43,7 +43,7 @@ static void test_the_refusal_names_the_sum(void **state)
     assert_false(timing_check(&timing, &err));
     assert_non_null(strstr(err.message, "kill after 10 s"));
     assert_non_null(strstr(err.message, "= 13 s"));
-    assert_non_null(strstr(err.message, "8 s for which"));
+    assert_non_null(strstr(err.message, "8 s after which"));
 }
 
 /* Renewed at a third; aborted so late that the work can just be stopped before the expiry. */
