@@ -11,6 +11,7 @@
 #include <pgleader.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,16 @@ static void claim(struct driver *d, const char *run_key, int64_t generation)
     pgleader_claim_clear(&claim);
 }
 
+static void say_mask(void)
+{
+    sigset_t mask;
+    int n = 0;
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    for (int signo = 1; signo < 32; signo++)
+        n += sigismember(&mask, signo);
+    say("mask %d", n);
+}
+
 /* What nobody should do: somebody reads the descriptor. */
 static void drain(const struct driver *d)
 {
@@ -230,6 +241,8 @@ static bool command(struct driver *d, const char *word, int64_t number, const ch
         say("ended %d %s", (int)pgleader_ended(d->candidate, &error), error.message);
     else if (strcmp(word, "fork") == 0)
         fork_and_ask(d, number);
+    else if (strcmp(word, "mask") == 0)
+        say_mask();
     else if (strcmp(word, "drain") == 0)
         drain(d);
     else if (strcmp(word, "free") == 0)
