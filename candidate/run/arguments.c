@@ -89,12 +89,9 @@ static bool read_lease(struct arguments *a, struct error *err)
     if (!a->lease)
         return true;
     size_t size = strcspn(a->lease, ":");
-    char *table = strndup(a->lease, size);
-    if (!table)
-        abort();
+    char *table = a->lease_table = xasprintf("%.*s", (int)size, a->lease);
     const char *dot = strchr(table, '.');
     bool named = size > 0 && *table != '.' && (!dot || (dot[1] && !strchr(dot + 1, '.')));
-    a->lease_table = table;
     a->lease_row = a->lease[size] ? a->lease + size + 1 : NULL;
     if (named && (!a->lease_row || *a->lease_row) && is_utf8(a->lease))
         return true;
@@ -165,7 +162,6 @@ bool arguments_read(int argc, char **argv, struct arguments *arguments, struct e
                                     .lease_us = 15 * SECOND_US,
                                     .kill_after_us = 3 * SECOND_US,
                                     .settle_us = -1,
-                                    .conninfo = "",
                                     .log_level = LOG_INFO,
                                     .command = argv + separator + 1,
                                     .argv = argv,
@@ -175,11 +171,16 @@ bool arguments_read(int argc, char **argv, struct arguments *arguments, struct e
         return false;
     if (arguments->version || arguments->help)
         return true;
-    if (rest < separator) {
-        arguments->conninfo = xstrdup(argv[rest]);
+    arguments->conninfo = xstrdup(rest < separator ? argv[rest] : "");
+    if (rest < separator)
         conninfo_hide_password(argv[rest]);
-    }
     return read_words(arguments, &words, err) && check(arguments, separator, rest, err);
+}
+
+void arguments_done(struct arguments *arguments)
+{
+    free(STEAL(arguments->conninfo));
+    free(STEAL(arguments->lease_table));
 }
 
 static const char usage[] =

@@ -54,5 +54,6 @@ int main(int argc, char **argv)
     status.ended_us = clock_realtime_us();
     if (!status_write(&status, arguments.status_file, &err) && status.end != END_USAGE)
         log_write(LOG_ERROR, err.message, "duty", arguments.duty, NULL);
+    arguments_done(&arguments);
     return status.status;
 }
