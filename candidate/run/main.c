@@ -18,7 +18,8 @@ static void open_standard_files(void)
     int fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO)
         fd = open("/dev/null", O_RDWR);
-    (void)close(fd);
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 static void note_usage(struct status *status, const struct error *err)
