@@ -76,7 +76,7 @@ static void prepare(struct lead *lead)
 
 static int local_port(const struct pg_session *conn)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     if (getsockname(pg_conn_fd(conn), (struct sockaddr *)&address, &size) != 0)
         return 0;
