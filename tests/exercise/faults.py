@@ -13,37 +13,39 @@ FAULTS = {}
 
 
 class Fault:
-    """moves: the leadership must pass on. paused: the kit itself stood still, so that its work may run beside the
-    successor's until the fence refuses it. stubborn: also tried with work that ignores SIGTERM."""
+    """moves: the leadership must pass on. stubborn: also tried with work that ignores SIGTERM. outlived: a leader by
+    lease may lead on on a new session. lease: leaders by lease have it too."""
 
-    def __init__(self, function, moves, paused, stubborn):
+    def __init__(self, function, moves, stubborn, outlived, lease):
         self.name = function.__name__.replace("_", "-")
-        self.strike, self.moves, self.paused, self.stubborn = function, moves, paused, stubborn
+        self.strike, self.moves, self.stubborn, self.outlived, self.lease = function, moves, stubborn, outlived, lease
 
 
-def fault(moves=True, paused=False, stubborn=False):
+def fault(moves=True, stubborn=False, outlived=False, lease=True):
     def register(function):
-        made = Fault(function, moves, paused, stubborn)
+        made = Fault(function, moves, stubborn, outlived, lease)
         FAULTS[made.name] = made
         return function
     return register
 
 
 def terminate(round_, pid=None):
-    round_.stage.sql("select pg_terminate_backend(%s)", (pid or round_.owner[0],))
+    """Returns the moment of it by the server's clock, as CLOCK_MONOTONIC, ns."""
+    rows = round_.stage.sql("select (extract(epoch from clock_timestamp()) * 1e9)::bigint, pg_terminate_backend(%s)",
+                            (pid or round_.owner.pid,))
+    return rows[0][0] - (time.time_ns() - time.monotonic_ns())
 
 
-@fault(stubborn=True)
+@fault(stubborn=True, outlived=True)
 def backend_terminated(r):
-    r.strike()
-    terminate(r)
+    r.strike(terminate(r))
 
 
-@fault(stubborn=True)
+@fault(stubborn=True, outlived=True)
 def connection_killed(r):
     """The lock's own connection is reset in both directions; the work's is not."""
     r.strike()
-    r.candidate.link.reset(r.owner[1])
+    r.candidate.link.reset(r.owner.port)
 
 
 @fault(stubborn=True)
@@ -89,7 +91,7 @@ def frozen(r, pids):
             r.stage.signal(pid, signal.SIGCONT)
 
 
-@fault(moves=False, paused=True)
+@fault(moves=False)
 def paused_shortly(r):
     """Shorter than the period of the checks: nothing need happen."""
     r.strike()
@@ -97,7 +99,7 @@ def paused_shortly(r):
         time.sleep(r.random.uniform(0.05, 0.9))
 
 
-@fault(moves=False, paused=True)
+@fault(moves=False)
 def paused_late(r):
     """Longer than period and answer deadline: its kernel still acknowledges, so that the server holds on to it."""
     r.strike()
@@ -105,7 +107,7 @@ def paused_late(r):
         time.sleep(r.random.uniform(2.2, 3.5))
 
 
-@fault(paused=True)
+@fault()
 def paused_beyond(r):
     """Everything of the leader stands still, the server ends its session, a successor works; then it wakes."""
     with frozen(r, family(r)):
@@ -114,7 +116,7 @@ def paused_beyond(r):
         r.wait_successor()
 
 
-@fault(paused=True)
+@fault()
 def paused_run(r):
     """Only the kit stands still, and its work goes on until it is refused."""
     with frozen(r, [r.candidate.process.pid]):
@@ -124,7 +126,7 @@ def paused_run(r):
         wait_until(lambda: r.stage.record.read() and r.leader.refused, "the fence refuses the old work")
 
 
-@fault(paused=True)
+@fault()
 def paused_and_cut(r):
     """It sleeps longer than the server holds a silent session, as a machine that is suspended does."""
     with frozen(r, family(r)):
@@ -178,7 +180,7 @@ def filled(stage):
             conn.close()
 
 
-@fault()
+@fault(outlived=True)
 def pool_used_up(r):
     """The leader's session ends while nobody can connect: neither its report nor its successor's work."""
     with filled(r.stage) as fill:
@@ -188,13 +190,13 @@ def pool_used_up(r):
         time.sleep(r.random.uniform(0.3, 3.0))
 
 
-@fault()
+@fault(outlived=True)
 def restarted_fast(r):
     r.strike()
     r.stage.pg.restart("fast")
 
 
-@fault()
+@fault(outlived=True)
 def restarted_immediate(r):
     r.strike()
     r.stage.pg.restart("immediate")
@@ -206,7 +208,7 @@ def call_delayed(r):
     (r.stage.folder / f"delay-{r.leader.instance}").touch()
     wait_until(lambda: r.stage.target.held, "a call is under way")
     r.strike()
-    r.random.choice([terminate, graceful_stop])(r)
+    r.random.choice([graceful_stop] if r.stage.lease else [terminate, graceful_stop])(r)
     r.wait_successor()
     count, accepted = r.stage.target.deliver()
     r.late_calls = count
@@ -214,7 +216,7 @@ def call_delayed(r):
         r.violate(f"{accepted} of {count} delayed calls of {r.leader} were accepted after the takeover")
 
 
-@fault()
+@fault(lease=False)
 def successor_lost(r):
     """The successor is lost while it waits for the work of a stubborn predecessor: the next one must wait too."""
     r.make_stubborn()
@@ -223,16 +225,16 @@ def successor_lost(r):
 
     def another():
         owner = r.stage.owner()
-        return owner if owner and owner[0] != r.owner[0] else None
+        return owner if owner and owner.pid != r.owner.pid else None
     second = wait_until(another, "another session holds the lock", every=0.002)
     time.sleep(r.random.uniform(0.02, 0.3))
     if r.random.random() < 0.5:
-        terminate(r, second[0])
+        terminate(r, second.pid)
     else:
-        r.stage.signal(r.stage.candidate(second[2]).process.pid, signal.SIGTERM)
+        r.stage.signal(r.stage.candidate(second.instance).process.pid, signal.SIGTERM)
 
 
-@fault()
+@fault(lease=False)
 def promoted_twice(r):
     """Two standbys stay behind; the leader changes; each is promoted in turn, on the same address."""
     stage = r.stage
@@ -244,15 +246,15 @@ def promoted_twice(r):
     for standby in behind:
         standby.stop()
     r.strike()
-    for step in range(r.random.randint(1, 3)):
-        terminate(r, stage.owner()[0])
+    for _ in range(r.random.randint(1, 3)):
+        terminate(r, stage.owner().pid)
         r.wait_successor()
         r.strike_again(stage.steady())
     for standby in behind:
+        r.strike_again(stage.steady())
         replace(stage, standby)
         r.wait_successor()
         r.lost_history()
-        r.strike_again(stage.steady())
 
 
 def replace(stage, standby):

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import signal
 import sys
 import time
 
@@ -27,8 +28,8 @@ def arguments(argv):
     found = parser.parse_args(argv)
     if found.rounds is None:
         found.rounds = 20 if found.numbers is None else 0
-    if found.candidates < 2:
-        parser.error("a leader needs a successor: --candidates of 2 or more")
+    if not 2 <= found.candidates <= 60:
+        parser.error("--candidates is not 2 to 60: a leader needs a successor, and each a network")
     return found
 
 
@@ -37,7 +38,7 @@ def run_rounds(options, tell):
     if options.rounds == 0:
         return [], seed
     tell(f"{options.rounds} rounds, {options.candidates} candidates, seed {seed}; times in ms from the fault")
-    with Stage(options.candidates) as stage:
+    with Stage(options.candidates, lease=options.lease) as stage:
         return play(stage, options.rounds, seed, options.fault, lambda result: tell(report.line(result))), seed
 
 
@@ -53,6 +54,7 @@ def tell_rounds(results, tell):
 
 def main(argv=None):
     options = arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is cleared away
     out = sys.stderr if options.json else sys.stdout
     tell = lambda text: print(text, file=out, flush=True)  # noqa: E731
     results, seed = run_rounds(options, tell)

@@ -18,6 +18,7 @@ STATISTICS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_stateme
 CALLS = ("select coalesce(sum(calls), 0)::bigint from pg_stat_statements s join pg_roles r on r.oid = s.userid "
          "where r.rolname = 'worker' and s.query like %s")
 CROWD = 200
+RESTED = (1.7, 2.3)  # seconds after which a candidate that has lost competes again, and all are as before
 COUNTED_EVERY = 10.0  # a candidate counts the others that often, and paces its tries by it
 
 
@@ -30,13 +31,14 @@ def row(what, must, reached, ok):
     return {"what": what, "must": must, "reached": reached, "ok": bool(ok)}
 
 
-def sample(stage, name, count, tell, settles=True, stubborn=lambda number: False):
+def sample(stage, name, count, tell, settles=True, stubborn=lambda number: False, rest=RESTED):
     """The results of that many rounds of one fault."""
     draw = random.Random(1)
     results = []
     for number in range(1, count + 1):
         done = Round(stage, FAULTS[name], number, draw, settles)
         done.stubborn_chance = 1.0 if stubborn(number) else 0.0
+        done.rest = rest
         done.run()
         result = done.result()
         results.append(result)
@@ -118,16 +120,16 @@ def crowd(count, samples, tell):
         began = time.monotonic()
         time.sleep(15)
         tries = (stage.sql(CALLS, ("%pg_try_advisory_lock%",))[0][0] - before) / (time.monotonic() - began)
-        results = sample(stage, "backend-terminated", samples, tell)
+        results = sample(stage, "backend-terminated", samples, tell, rest=RESTED if count < 20 else (0.0, 0.3))
     tell(f"{count} candidates: {tries:.2f} tries a second; take-over {reached([r['first_work'] for r in results])[0]}")
     return tries, [r["first_work"] for r in results]
 
 
 @measure_of
 def tries(samples, tell):
-    few, few_times = crowd(3, 2 * samples, tell)
+    few, few_times = crowd(3, samples, tell)
     some, _ = crowd(CROWD // 10, 0, tell)
-    many, many_times = crowd(CROWD, 2 * samples, tell)
+    many, many_times = crowd(CROWD, samples, tell)
     a, b = report.percentile([t for t in few_times if t is not None], 0.5), report.percentile(
         [t for t in many_times if t is not None], 0.5)
     return [row(f"tries per second and duty with 3 / {CROWD // 10} / {CROWD} candidates", "4 or fewer",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* The exercise's independent observer: reads pg_locks every 2 ms on a session of its own and notes
- * each change of the lock's owner, bracketed by the clock. It knows nothing of the kit.
+/* The exercise's independent observer: asks every 2 ms, on a session of its own, who owns the lock
+ * or the lease, and notes each change, bracketed by the clock. It knows nothing of the kit.
  *
- * Usage: observer CONNINFO KEY. A line is "AFTER owner BEFORE OLD NEW": OLD was still seen by a
- * poll that began at BEFORE, and no longer by one that ended at AFTER. A server that is away owns
- * nothing. */
+ * Usage: observer CONNINFO QUERY, of one row with one text, 0 for nobody. A line is "AFTER owner
+ * BEFORE OLD NEW": OLD was still seen by a poll that began at BEFORE, and no longer by one that
+ * ended at AFTER. A server that is away owns nothing. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +13,6 @@
 #include <libpq-fe.h>
 
 #include "tests/exercise/note.h"
-
-static const char *const owners =
-    "SELECT coalesce(string_agg(l.pid::text, '+' ORDER BY l.pid), '0') FROM pg_locks l "
-    "WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 1 "
-    "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-    "AND (l.classid::int8 << 32 | l.objid::int8) = $1";
 
 struct seen {
     int notes;
@@ -48,12 +42,12 @@ static void take(struct seen *seen, const char *owner, int64_t before_ns)
 }
 
 /* Polls until the session ends. */
-static void watch(PGconn *conn, const char *key, struct seen *seen)
+static void watch(PGconn *conn, const char *query, struct seen *seen)
 {
-    PQclear(PQprepare(conn, "owners", owners, 1, NULL));
+    PQclear(PQprepare(conn, "owner", query, 0, NULL));
     for (int64_t due = now_ns();; due += 2000000) {
         int64_t before = now_ns();
-        PGresult *result = PQexecPrepared(conn, "owners", 1, &key, NULL, NULL, 0);
+        PGresult *result = PQexecPrepared(conn, "owner", 0, NULL, NULL, NULL, 0);
         bool ok = PQresultStatus(result) == PGRES_TUPLES_OK;
         if (ok)
             take(seen, PQgetvalue(result, 0, 0), before);

@@ -90,7 +90,7 @@ class Record:
         found = term and term.generation > above and term.units and term.units[-1][1] > after_ns
         return term if found else None
 
-    def release(self, pid, after_ns=0):
-        """(lower, upper): when the lock was no longer that backend's, as the observer saw it."""
-        gone = (c for c in self.changes if c.after_ns > after_ns and c.old == str(pid) and c.new != str(pid))
+    def release(self, owner, after_ns=0):
+        """(lower, upper): when that owner no longer had it, as the observer saw it."""
+        gone = (c for c in self.changes if c.after_ns > after_ns and c.old == owner and c.new != owner)
         return next(((c.before_ns, c.after_ns) for c in gone), None)

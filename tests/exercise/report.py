@@ -41,7 +41,8 @@ def line(result):
         words.append(f"refused {result['refused'] + result['late_calls_refused']}")
     if result["explained_overlap_ms"] is not None:
         words.append(f"paused beside its successor {milliseconds(result['explained_overlap_ms'])}")
-    return "\n".join([", ".join(words), *(f"     VIOLATION {v}" for v in result["violations"])])
+    said = [f"     {name}: {each}" for name, lines in (result["evidence"] or {}).items() for each in lines]
+    return "\n".join([", ".join(words), *(f"     VIOLATION {v}" for v in result["violations"]), *said])
 
 
 def table(results):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """One round: a fault strikes the leader; what follows is recorded and judged."""
 
+import os
 import random
 import select
 import threading
 import time
-import os
 
 from tests.support.wait import DeadlinePassed, wait_until
 
@@ -41,6 +41,7 @@ class Round:
         self.stage, self.fault, self.number, self.random, self.settles = stage, fault, number, draw, settles
         self.violations, self.paused, self.explained = [], [], []
         self.stubborn, self.stubborn_chance = False, 0.2
+        self.rest = (0.0, 0.3)  # how long all is well before the strike, so that it comes at any moment of the kit's second
         self.late_calls = 0
         self.struck_ns = self.successor = self.watch = None
         self.reset_history = False
@@ -50,18 +51,21 @@ class Round:
 
     def run(self):
         stage = self.stage
-        self.leader = stage.steady()
+        try:
+            self.leader = stage.steady()
+        except DeadlinePassed as error:
+            raise RuntimeError(f"could not begin round {self.number}: {error}\n{stage.evidence()}") from error
         self.before = set(stage.record.terms) - {(self.leader.generation, self.leader.pid)}
         if self.fault.stubborn and self.random.random() < self.stubborn_chance:
             self.make_stubborn()
-        time.sleep(self.random.uniform(0, 0.3))  # so that faults come at any moment of the kit's second
+        time.sleep(self.random.uniform(*self.rest))
         self.leader = stage.steady()
         self.owner = stage.owner()
         self.candidate = stage.candidate(self.leader.instance)
         self.watch = DeathWatch(self.leader.pid)
         try:
             self.fault.strike(self)
-            if self.fault.moves:
+            if self.fault.moves and not (stage.lease and self.fault.outlived):
                 self.wait_successor()
             (stage.folder / "stubborn").unlink(missing_ok=True)
             stage.steady()
@@ -70,8 +74,8 @@ class Round:
         (stage.folder / "stubborn").unlink(missing_ok=True)
         return self
 
-    def strike(self):
-        self.struck_ns = time.monotonic_ns()
+    def strike(self, at_ns=None):
+        self.struck_ns = at_ns or time.monotonic_ns()
 
     def strike_again(self, leader):
         """A fault of several steps: from here on another leads."""
@@ -115,7 +119,7 @@ class Round:
         """The times of the round in milliseconds from the strike; what did not happen is None."""
         def since(ns, start=self.struck_ns):
             return None if ns is None or start is None else (ns - start) / 1e6
-        release = self.stage.record.release(self.owner[0], self.struck_ns) or (None, None)
+        release = self.stage.record.release(self.owner.seen_as, self.struck_ns) or (None, None)
         new = self.successor
         moved = new is not None and new.generation > self.leader.generation
         stopped = self.watch.ended_ns if moved else None
@@ -135,7 +139,8 @@ class Round:
                 "leader": str(self.leader), "successor": str(self.successor) if self.successor else None,
                 "reconciled_first": not judge.reconciled(self.terms()), "refused": refused,
                 "late_calls_refused": self.late_calls, "explained_overlap_ms": max(self.explained, default=None),
-                "violations": self.violations, **self.measured()}
+                "violations": self.violations, "evidence": self.stage.evidence() if self.violations else None,
+                **self.measured()}
 
 
 def deck(names, draw):
@@ -149,7 +154,7 @@ def deck(names, draw):
 def play(stage, rounds, seed, names=None, tell=lambda result: None):
     """Runs the rounds and returns their results; a round that fails is told of and the rest go on."""
     draw = random.Random(seed)
-    cards = deck(names or list(FAULTS), draw)
+    cards = deck(names or [n for n, fault in FAULTS.items() if fault.lease or not stage.lease], draw)
     results, checked = [], 0
     for number in range(1, rounds + 1):
         done = Round(stage, FAULTS[next(cards)], number, draw).run()

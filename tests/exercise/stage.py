@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import namedtuple
 from pathlib import Path
 
 import psycopg
@@ -29,8 +30,27 @@ CREATE TABLE effect (item bigint NOT NULL, generation bigint NOT NULL, instance 
 CREATE ROLE worker LOGIN IN ROLE pgleader_candidate;
 CREATE ROLE filler LOGIN;
 GRANT SELECT, INSERT ON effect TO worker;
-SELECT pgleader.register_duty('{DUTY}', lock_key => {KEY});
 """
+REGISTER = {False: f"SELECT pgleader.register_duty('{DUTY}', lock_key => {KEY})",
+            True: f"SELECT pgleader.register_duty('{DUTY}', lease_table => 'pgleader.lease', lease_row => '{DUTY}')"}
+LOCK_OWNERS = f"""
+SELECT coalesce(string_agg(l.pid::text, '+' ORDER BY l.pid), '0') FROM pg_locks l
+WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 1
+AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND (l.classid::int8 << 32 | l.objid::int8) = {KEY}"""
+LEASE_OWNER = f"""
+SELECT coalesce((SELECT holder FROM pgleader.lease
+WHERE job_name = '{DUTY}' AND expires_at > clock_timestamp()), '0')"""
+# (what the observer calls it, pid, port of its client, instance)
+SESSION = f"""
+select case when %(lease)s then split_part(a.application_name, ':', 3) else a.pid::text end, a.pid, a.client_port,
+split_part(a.application_name, ':', 3) from pg_stat_activity a where case when %(lease)s
+then a.application_name = 'pgleader:{DUTY}:' || (select l.holder from pgleader.lease l
+    where l.job_name = '{DUTY}' and l.expires_at > clock_timestamp())
+else a.pid in (select pid from pg_locks where locktype = 'advisory' and objid = {KEY} and objsubid = 1
+    and classid = 0 and granted) end"""
+LEASE_DURATION = "8s"  # a third of it + answer 1 + kill 3 + slack 1 is less
+Owner = namedtuple("Owner", "seen_as pid port instance")
 
 
 class Link:
@@ -38,7 +58,8 @@ class Link:
 
     def __init__(self, number):
         self.name = f"pglx{os.getpid() % 100000}n{number}"
-        self.host, self.inside = f"10.214.{number}.1", f"10.214.{number}.2"
+        net = f"10.{128 + os.getpid() % 100}.{os.getpid() // 100 % 256}"  # two exercises do not share addresses
+        self.host, self.inside = f"{net}.{4 * number + 1}", f"{net}.{4 * number + 2}"
         run("ip", "netns", "add", self.name)
         run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "there", "netns", self.name)
         run("ip", "addr", "add", f"{self.host}/30", "dev", self.name)
@@ -114,9 +135,10 @@ class Supervisor:
 class Stage:
     """`with Stage(...) as stage:` is a duty at work; nothing of it is left behind."""
 
-    def __init__(self, candidates=3, options=("--recontend",), networks=True, command=None, settings=None):
-        self.options = options
-        self.command = command or [str(program("exercise_worker"))]
+    def __init__(self, candidates=3, options=("--recontend",), networks=True, command=None, settings=None, lease=False):
+        self.options = [*options, *([f"--lease-duration={LEASE_DURATION}"] if lease else [])]
+        self.lease = lease
+        self.command = command or [str(program("exercise_duty")), str(program("exercise_worker"))]
         self.marker = secrets.token_hex(8)
         self.folder = Path(tempfile.mkdtemp(prefix="pgleader-exercise-"))
         self.folder.chmod(0o755)
@@ -133,9 +155,11 @@ class Stage:
             self.pg.__enter__()
             self.pg.install_ledger()
             self.sql(SCHEMA)
+            self.sql(REGISTER[self.lease])
             self.target = Target(self.folder / "target").__enter__()
-            self.observer = subprocess.Popen([program("exercise_observer"), self.pg.conninfo(connect_timeout=2), str(KEY)],
-                                             env={"EXERCISE_DIR": str(self.folder)})
+            self.observer = subprocess.Popen(
+                [program("exercise_observer"), self.pg.conninfo(connect_timeout=2), LEASE_OWNER if self.lease else LOCK_OWNERS],
+                env={"EXERCISE_DIR": str(self.folder)})
             self.open_candidates()
         except BaseException:
             self.__exit__()
@@ -220,11 +244,14 @@ class Stage:
                 yield int(entry.name), words
 
     def owner(self):
-        """(pid, port of its client, instance) of the session that holds the lock; None: nobody's."""
-        rows = self.sql("select l.pid, a.client_port, split_part(a.application_name, ':', 3) from pg_locks l "
-                        "join pg_stat_activity a using (pid) where l.locktype = 'advisory' and l.objid = %s "
-                        "and l.objsubid = 1 and l.classid = 0 and l.granted", (KEY,))
-        return rows[0] if rows else None
+        """The session of the owner, an Owner; None: nobody's, or its session is gone (a lease outlives it)."""
+        rows = self.sql(SESSION, {"lease": self.lease})
+        return Owner(*rows[0]) if rows else None
+
+    def evidence(self):
+        """The end of what each candidate and the server have written."""
+        logs = [self.folder / f"log-{c.name}" for c in self.candidates] + [self.pg.log]
+        return {log.name: log.read_text(errors="replace")[-1500:].splitlines()[-8:] for log in logs if log.exists()}
 
     def candidate(self, instance):
         return next(c for c in self.candidates if c.name == instance)
@@ -240,5 +267,5 @@ class Stage:
         def settled():
             owner = self.owner()
             term = self.record.working(after_ns=time.monotonic_ns() - 200_000_000)
-            return term if owner and term and term.instance == owner[2] else None
+            return term if owner and term and term.instance == owner.instance else None
         return wait_until(settled, "one candidate leads and works", deadline=deadline, every=0.005)

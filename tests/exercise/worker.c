@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* The duty of the failover exercise: claims the run, writes one effect per item in the transaction
- * that moves the cursor, makes one external call per item, and notes when it works. It takes no
- * care of its own that another might be at the same work: that is what is exercised. */
-#include <dirent.h>
-#include <fcntl.h>
+ * that moves the cursor, makes one external call per item, and notes when it works. exercise_duty
+ * has begun it. It takes no care of its own that another might be at the same work: that is what is
+ * exercised. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -54,38 +52,6 @@ static void stop(int status, const char *why)
 {
     note("stop", why);
     exit(status);
-}
-
-/* Another worker's file: gone with its process, or noted because it lives. */
-static void look_at(const char *folder, const char *name, const char *own)
-{
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    int fd = *name == '.' || strcmp(name, own) == 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (flock(fd, LOCK_SH | LOCK_NB) != 0)
-        note("beside", name);
-    else if (strtoll(name, NULL, 10) < strtoll(generation, NULL, 10))
-        (void)unlink(path);
-    (void)close(fd);
-}
-
-/* The kernel is the witness of overlaps: it keeps a file locked as long as its process lives. */
-static void look_beside(void)
-{
-    char folder[256], path[512], own[64];
-    note_path("alive", folder, sizeof folder);
-    (void)snprintf(own, sizeof own, "%s-%d", generation, (int)getpid());
-    (void)snprintf(path, sizeof path, "%s/%s", folder, own);
-    int mine = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (mine < 0 || flock(mine, LOCK_EX) != 0)
-        stop(1, "no witness");
-    DIR *list = opendir(folder);
-    for (const struct dirent *entry; list && (entry = readdir(list));)
-        look_at(folder, entry->d_name, own);
-    if (list)
-        (void)closedir(list);
 }
 
 static int open_target(void)
@@ -214,10 +180,8 @@ int main(void)
     (void)snprintf(file, sizeof file, "delay-%s", instance);
     note_path(file, delay_path, sizeof delay_path);
     notes = note_open("notes");
-    note("start", "");
     (void)signal(SIGTERM, on_term);
     (void)signal(SIGPIPE, SIG_IGN);
-    look_beside();
     int target = open_target();
     for (;;) {
         PGconn *conn = open_database();
