@@ -258,10 +258,9 @@ bool pg_conn_pump(struct pg_session *conn, struct error *err)
 bool pg_conn_idle(struct pg_session *conn, struct error *err)
 {
     bool alive = pg_conn_pump(conn, err);
-    (void)PQisBusy(conn->pq); /* reads the messages in what came */
-    if (alive && conn->farewell.kind != ERROR_NONE)
-        return pg_conn_lost(conn,
-                            err); /* the backend takes milliseconds more to close the socket */
+    (void)PQisBusy(conn->pq);                       /* reads the messages in what came */
+    if (alive && conn->farewell.kind != ERROR_NONE) /* the socket is closed milliseconds later */
+        return pg_conn_lost(conn, err);
     return alive;
 }
 
