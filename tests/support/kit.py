@@ -59,9 +59,10 @@ def spans(path):
 
 
 def beat_of_another(path, generation, deadline=20, after=0.0):
-    """The first beat of another generation."""
-    return wait_until(lambda: next((n for n in notes(path) if n[0] == "beat" and n[3] != generation and n[1] > after),
-                                   None), f"a term after {generation} works", deadline)
+    """The first beat of a later generation, or of one without."""
+    def later(note):
+        return note[0] == "beat" and note[1] > after and (note[3] == "none" or int(note[3]) > int(generation))
+    return wait_until(lambda: next(filter(later, notes(path)), None), f"a term after {generation} works", deadline)
 
 
 @contextmanager
@@ -137,11 +138,12 @@ class LockWatch:
             self.error = error
 
     def freed(self, pid):
-        """When that session was first seen no longer to hold the lock, at the earliest: the read before."""
+        """The last read at which that session was seen to hold the lock, before it first did not; None: it does."""
         reads = list(self.reads)
-        last = max((i for i, read in enumerate(reads) if pid in read[2]), default=None)
-        assert last is not None, f"session {pid} was never seen to hold the lock"
-        return reads[last][0] if last + 1 < len(reads) else None
+        first = next((i for i, read in enumerate(reads) if pid in read[2]), None)
+        assert first is not None, f"session {pid} was never seen to hold the lock"
+        end = next((i for i, read in enumerate(reads) if i > first and pid not in read[2]), None)
+        return end and reads[end - 1][0]
 
     def most(self):
         return max(len(pids) for _, _, pids in self.reads)
