@@ -152,8 +152,8 @@ def test_the_guard_is_replaced(pg):
         wait_until(lambda: not any(alive(pid) for pid in [*pids, second]), "the second does its duty")
 
 
-def test_both_killed_while_it_is_paused(pg):
-    """Nothing can help a pgleader-run that is killed with its guard dead; the command is the machine's then."""
+def test_the_guard_is_killed_while_it_is_paused(pg):
+    """Continued, it finds out and starts another."""
     with Candidate(pg.conninfo(), "x", DUTY, command(STUBBORN)) as run:
         pid, = noted(run)
         first = guard(run)
