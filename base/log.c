@@ -2,7 +2,9 @@
 /* logfmt and JSON lines. */
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +16,8 @@
 
 static enum log_level log_threshold = LOG_INFO;
 static enum log_format log_style = LOG_FORMAT_LOGFMT;
+
+static atomic_uint lost_lines;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const format_names[] = {"logfmt", "json"};
@@ -86,10 +90,33 @@ static void format_time(char *out, size_t size)
     (void)snprintf(out + used, size - used, ".%03dZ", (int)(now % SECOND_US / 1000));
 }
 
+/* A pipe that nobody reads or a stopped terminal must not stop the program: a line up to PIPE_BUF
+ * does not block where poll(2) finds room. */
+static bool has_room(void)
+{
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&fd, 1, 0) != 0; /* errors are write(2)'s */
+}
+
+/* How many lines were lost before this one, as a text; "" for none. */
+static void take_lost(char *out, size_t size)
+{
+    unsigned lost = atomic_exchange(&lost_lines, 0);
+    *out = '\0';
+    if (lost)
+        (void)snprintf(out, size, "%u", lost);
+}
+
 void log_write(enum log_level level, const char *message, ...)
 {
+    char lost[16];
     if (level < log_threshold)
         return;
+    if (!has_room()) {
+        (void)atomic_fetch_add(&lost_lines, 1);
+        return;
+    }
+    take_lost(lost, sizeof lost);
     CLEANUP(free_charp) char *line = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&line, &size);
@@ -110,6 +137,8 @@ void log_write(enum log_level level, const char *message, ...)
             write_pair(out, key, value, false);
     }
     va_end(args);
+    if (*lost)
+        write_pair(out, "lost_lines", lost, false);
     (void)fputs(log_style == LOG_FORMAT_JSON ? "}\n" : "\n", out);
     if (fclose(out) == 0)
         (void)!write(STDERR_FILENO, line, size);

@@ -16,5 +16,6 @@ void log_configure(enum log_level level, enum log_format format);
 
 /* log_write(LOG_INFO, "connected", "server", name, "pid", number, NULL): pairs of key and value,
  * all strings, closed by NULL; a pair whose value is NULL or "" is left out. Safe from several
- * threads. */
+ * threads. It never waits: where standard error has no room the line is dropped, and the next one
+ * that is written says how many were, as lost_lines. */
 void log_write(enum log_level level, const char *message, ...) __attribute__((sentinel));

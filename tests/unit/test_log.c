@@ -178,12 +178,39 @@ static void test_threads(void **state)
     free(text);
 }
 
+/* A full pipe: nothing waits, and the next line that finds room tells of those that did not. */
+static void test_nobody_reads(void **state)
+{
+    int ends[2], saved = dup(STDERR_FILENO);
+    char text[1 << 16];
+    (void)state;
+    log_configure(LOG_INFO, LOG_FORMAT_LOGFMT);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    for (int i = 0; i < 5000; i++)
+        log_write(LOG_INFO, "0123456789012345678901234567890123456789", NULL);
+    assert_true(read(ends[0], text, sizeof text) > 4096);
+    log_write(LOG_INFO, "heard", NULL);
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    ssize_t size = 0, got = 0;
+    while ((got = read(ends[0], text, sizeof text - 1)) > 0)
+        size = got;
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    text[size] = '\0';
+    const char *heard = strstr(text, "msg=heard lost_lines=");
+    assert_non_null(heard);
+    assert_true(atoi(heard + strlen("msg=heard lost_lines=")) > 1000);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)close(saved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logfmt),  cmocka_unit_test(test_json),
         cmocka_unit_test(test_levels),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_nobody_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
