@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.candidate import WORKER, Candidate, notes, overlaps, wait_for_note
 from tests.support.cluster import Cluster
-from tests.support.kit import LockWatch, beat_of_another, child_of, gone, holder, register, spans
+from tests.support.kit import LockWatch, child_of, gone, holder, register, spans
 from tests.support.network import LostRoute
 from tests.support.wait import hold_for, wait_until
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.candidate import WORKER, Candidate, notes, overlaps, wait_for_note
+from tests.support.candidate import WORKER, Candidate, overlaps, wait_for_note
 from tests.support.cluster import Cluster
 from tests.support.kit import (beat_of_another, child_of, gone, guard_of, holder, kill, reason, register, several,
                                wait_holder)
