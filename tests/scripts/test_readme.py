@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import ROOT, Cluster
+from tests.support.cluster import ROOT, Cluster, free_port
 from tests.support.exporter import Exporter, program
 from tests.support.source import text
 
@@ -69,10 +69,21 @@ def test_the_ledger_and_a_worker(cluster):
 
 def test_pgleader_run(cluster):
     """The command of the fourth step leads by the key of the registry, under a generation of the ledger."""
-    line, = re.findall(r"^\$ (.*)", block("console", "pgleader-run --duty"), re.M)
+    line, = re.findall(r"^\$ (.*)", block("console", "PGLEADER_GENERATION"), re.M)
     said = shell(cluster, line)
     generation, = cluster.sql("select generation from pgleader.term order by acquired_at desc limit 1", dbname="app")[0]
     assert said == f"I lead: generation {generation}\n"
+
+
+def test_the_command_lines_of_pgleader_run(cluster):
+    """Those of its own section are accepted, and lead, with this cluster, a free port and a worker that exists."""
+    cluster.sql("create table leader_lease (job_name text primary key, holder text not null, expires_at timestamptz not null)",
+                dbname="app")
+    lines = re.findall(r"^\$ (.*) -- \./.*", block("console", "--recontend"), re.M)
+    assert len(lines) == 2
+    for line in lines:
+        line = re.sub(r"host=db dbname=app|service=app", "dbname=app", line).replace(":8080", f":{free_port()}")
+        assert shell(cluster, f"{line} -- echo leads") == "leads\n"
 
 
 # A word of each block that is to be run, and what runs it.
@@ -84,7 +95,8 @@ RUN_BY = {
     "pgleader_exporter \"host=db.example.com": "test_the_role_is_enough, with the cluster's address",
     "cat ledger/": "test_the_ledger_and_a_worker",
     "pg_try_advisory_lock": "test_the_ledger_and_a_worker",
-    "pgleader-run --duty": "test_pgleader_run",
+    "PGLEADER_GENERATION": "test_pgleader_run",
+    "--recontend": "test_the_command_lines_of_pgleader_run",
 }
 
 
