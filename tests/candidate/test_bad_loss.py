@@ -112,7 +112,7 @@ def test_order_of_a_graceful_stop(pg, duty, shared, worker):
     """SIGTERM to the command, its end, the end of the term, and only then the lock."""
     options = ["--kill-after=700ms"]
     with Candidate(pg.conninfo(), "a", duty, ["bash", "-c", worker], options, shared) as run:
-        first = wait_for_note(shared, "beat")
+        wait_for_note(shared, "beat")
         pid, child = holder(pg, duty), child_of(run)
         with LockWatch(pg, duty) as watch:
             asked = time.time()
