@@ -63,6 +63,9 @@ def main(argv=None):
     rows = []
     if options.numbers is not None:
         rows = numbers.measure(options.numbers or list(numbers.MEASURES), options.samples, tell)
+        if results:
+            count = len(report.violations(results))
+            rows.append(numbers.row(f"violations in {len(results)} random rounds", "zero of every kind", str(count), not count))
         tell("\n" + report.numbers_table(rows))
     wrong = report.violations(results)
     if options.json:

@@ -115,10 +115,10 @@ def crowd(count, samples, tell):
     with Stage(count, networks=False, settings=settings) as stage:
         stage.sql("create extension pg_stat_statements")
         stage.steady(deadline=120)
-        time.sleep(COUNTED_EVERY * 1.5)  # now each knows how many they are
+        time.sleep(COUNTED_EVERY + count / 2)  # now each knows how many they are, and has drawn a pause by it
         before = stage.sql(CALLS, ("%pg_try_advisory_lock%",))[0][0]
         began = time.monotonic()
-        time.sleep(15)
+        time.sleep(30)
         tries = (stage.sql(CALLS, ("%pg_try_advisory_lock%",))[0][0] - before) / (time.monotonic() - began)
         results = sample(stage, "backend-terminated", samples, tell, rest=RESTED if count < 20 else (0.0, 0.3))
     tell(f"{count} candidates: {tries:.2f} tries a second; take-over {reached([r['first_work'] for r in results])[0]}")

@@ -25,7 +25,7 @@ from .target import Target
 DUTY = "exercise/items"
 KEY = 742118
 HBA = "local all all trust\nlocal replication all trust\nhost all all 0.0.0.0/0 trust\n"
-SCHEMA = f"""
+SCHEMA = """
 CREATE TABLE effect (item bigint NOT NULL, generation bigint NOT NULL, instance text NOT NULL, at timestamptz NOT NULL);
 CREATE ROLE worker LOGIN IN ROLE pgleader_candidate;
 CREATE ROLE filler LOGIN;
