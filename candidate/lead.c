@@ -122,22 +122,30 @@ void lead_remark(struct lead *lead, enum remark remark, const char *words)
     lead->remarked |= 1U << remark;
 }
 
+/* Who lost it, or was asked to yield, lets another try first. */
+static void stand_back(struct lead *lead)
+{
+    lead->counted_us = 0;
+    lead->stands_back_until_us = clock_boottime_us() + stand_back_us;
+}
+
 bool lead_move(struct lead *lead, enum lead_event event, const struct error *err)
 {
     const struct lead_rule *rule = lead_rule_find(lead->state, event);
     if (!rule)
         return false;
+    bool loses = rule->from == LEAD_LEADER && lead->working && event != EVENT_FINISHED;
     lead->state = rule->to;
-    lead->working = lead->working || event == EVENT_GRANTED;
+    if (rule->from == LEAD_LEADER)
+        lead->reason = rule;
+    if (rule->from == LEAD_LEADER || event == EVENT_YIELD_REQUEST)
+        stand_back(lead);
+    if (loses) /* the abort comes before the words */
+        lead->options.lost(lead->options.context, lead->generation, rule);
     lead_tell(lead, rule, err, NULL);
     if (event == EVENT_GRANTED) {
+        lead->working = true;
         lead->options.gained(lead->options.context, lead->generation);
-    } else if (rule->from == LEAD_LEADER) {
-        lead->reason = rule;
-        lead->counted_us = 0;
-        lead->stands_back_until_us = clock_boottime_us() + stand_back_us;
-        if (lead->working && event != EVENT_FINISHED)
-            lead->options.lost(lead->options.context, lead->generation, rule);
     }
     return true;
 }
@@ -247,7 +255,7 @@ static void take_notification(struct lead *lead, const struct pg_notification *n
     bool stopped = says(notification, "\"stopped\"");
     if (says(notification, "\"yield\"") && lead->generation >= 0) {
         lead->hinted = true;
-        if (waiting && lead->state == LEAD_LEADER)
+        if (waiting && (lead->state == LEAD_LEADER || lead->next == ASK_SETTLE))
             lead_ask(lead, ASK_YIELD);
     } else if (stopped && waiting && lead->next == ASK_SETTLE) {
         lead_wait(lead, 0, ASK_SETTLE);
@@ -337,6 +345,14 @@ static void run_out(struct lead *lead)
     }
 }
 
+/* While nothing is left of it but a report: when that is given up. */
+static int64_t report_deadline_us(const struct lead *lead)
+{
+    bool only_reports =
+        lead->stopping && lead->state == LEAD_FOLLOWER && !lead->working && !lead->holds;
+    return only_reports ? lead->report_by_us : INT64_MAX;
+}
+
 int64_t lead_deadline_us(const struct lead *lead)
 {
     const struct timing *timing = &lead->options.timing;
@@ -352,10 +368,14 @@ static bool is_deaf(const struct lead *lead)
     return lead->working && lead->due_us == INT64_MAX;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 void lead_wants(const struct lead *lead, struct pollfd *ret_fd, int *ret_timeout_ms)
 {
-    int64_t deadline = lead_deadline_us(lead);
-    int64_t due = lead->due_us < deadline ? lead->due_us : deadline;
+    int64_t due = least(lead->due_us, least(lead_deadline_us(lead), report_deadline_us(lead)));
     int64_t left = due == INT64_MAX ? SECOND_US : due - clock_boottime_us();
     *ret_fd = (struct pollfd){.fd = -1};
     if (lead->conn && !is_deaf(lead)) {
@@ -364,7 +384,7 @@ void lead_wants(const struct lead *lead, struct pollfd *ret_fd, int *ret_timeout
     }
     if (lead->look || left < 0)
         left = 0;
-    *ret_timeout_ms = (int)((left < SECOND_US ? left : SECOND_US) + 999) / 1000;
+    *ret_timeout_ms = (int)(least(left, SECOND_US) + 999) / 1000;
 }
 
 void lead_step(struct lead *lead, bool ready)
@@ -382,6 +402,8 @@ void lead_step(struct lead *lead, bool ready)
     if (clock_boottime_us() >= lead_deadline_us(lead)) {
         (void)error_set(&err, ERROR_TIMEOUT, "could not hear from the server in time");
         lead_session_failed(lead, EVENT_CHECK_LATE, &err);
+    } else if (clock_boottime_us() >= report_deadline_us(lead)) {
+        lead_end_candidacy(lead, LEAD_ENDED);
     } else if (clock_boottime_us() >= lead->due_us) {
         run_out(lead);
     }

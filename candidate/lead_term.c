@@ -51,7 +51,6 @@ static void took_lease(struct lead *lead, const struct reply *reply)
 void lead_took_try(struct lead *lead, const struct reply *reply)
 {
     int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
-    lead->failures = 0;
     if (reply->yes) {
         lead->holds = true;
         lead->hinted = false;
@@ -63,6 +62,7 @@ void lead_took_try(struct lead *lead, const struct reply *reply)
         }
         return;
     }
+    lead->failures = 0;
     lead->refused_at_us = reply->now_us;
     (void)lead_move(lead, EVENT_REFUSED, NULL);
     if (lead->ask == ASK_QUEUE)
@@ -106,6 +106,7 @@ static void grant(struct lead *lead)
         lead_ask(lead, lead_check_ask(lead));
         return;
     }
+    lead->failures = 0;
     lead_check_next(lead);
     (void)lead_move(lead, EVENT_GRANTED, NULL);
 }
@@ -151,7 +152,8 @@ void lead_took_check(struct lead *lead, const struct reply *reply)
         return;
     }
     lead->confirmed_us = lead->asked_us;
-    lead->failures = 0;
+    if (lead->state != LEAD_ACQUIRING)
+        lead->failures = 0;
     if (lead->state == LEAD_ACQUIRING)
         lead_proceed(lead);
     else if (lead->state == LEAD_YIELDING && !lead->working)
@@ -165,11 +167,11 @@ void lead_took_check(struct lead *lead, const struct reply *reply)
 void lead_took_settle(struct lead *lead, const struct reply *reply)
 {
     bool wait = reply->wait_until_us != TIME_UNKNOWN && reply->now_us < reply->wait_until_us;
-    if (wait && !lead->stopping) {
+    if (wait && !lead->stopping && !lead->hinted) {
         lead_wait(lead, settle_look_us, ASK_SETTLE);
         return;
     }
-    lead->settled = true;
+    lead->settled = !wait;
     lead_proceed(lead);
 }
 

@@ -14,6 +14,7 @@ from tests.support.cluster import Cluster, free_port
 from tests.support.faults import frozen
 from tests.support.kit import beat_of_another, holder, register, several, term, wait_holder
 from tests.support.network import black_hole
+from tests.support.proxy import Proxy
 from tests.support.wait import hold_for, wait_until
 
 AT_ONCE = 0.2
@@ -224,3 +225,19 @@ def test_few_tries(pg, duty):
         finally:
             for run in runs:
                 run.__exit__()
+
+
+def test_no_tight_loop_after_a_good_connection(pg, duty, shared):
+    """A server that lets it in and then refuses to begin a term is not hammered."""
+    pg.sql("create function public.refuse() returns trigger language plpgsql as "
+           "'begin raise exception ''not today''; end'")
+    pg.sql("create trigger refuse before insert on pgleader.term for each row execute function public.refuse()")
+    try:
+        with Proxy(pg.port) as proxy, Candidate(pg.conninfo(port=proxy.port), "x", duty, None, (), shared) as run:
+            wait_until(lambda: "not today" in run.log(), "it is refused")
+            before = proxy.accepted
+            hold_for(lambda: proxy.accepted - before <= 16, "it backs off", 5)
+            pg.sql("drop trigger refuse on pgleader.term")
+            wait_for_note(shared, "beat")
+    finally:
+        pg.sql("drop function public.refuse cascade")

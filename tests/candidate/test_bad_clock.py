@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A candidate's host whose clock is ten minutes wrong, or jumps: all times that count are the server's."""
 
-import os
 import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +12,7 @@ from tests.support.candidate import Candidate, notes, wait_for_note
 from tests.support.cluster import Cluster
 from tests.support.faults import frozen
 from tests.support.kit import guard_of, holder, kill, reason, register, spans, term, wait_holder
+from tests.support.skew import Skewed
 from tests.support.wait import hold_for, wait_until
 
 STOP_WITHIN = 5.0
@@ -30,29 +29,6 @@ def pg():
 @pytest.fixture
 def duty(pg, request):
     return register(pg, request.node.name)
-
-
-def library():
-    """libfaketime, of the Debian package faketime."""
-    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-    assert found, "could not find libfaketime: run scripts/install-deps --test"
-    return str(found[0])
-
-
-class Skewed(Candidate):
-    """pgleader-run and its command with another wall clock; the monotonic clocks are true."""
-
-    def __init__(self, offset, *args, **more):
-        super().__init__(*args, **more)
-        self.offset_file = self.base / "faketime"
-        self.skew(offset)
-        self.argv = ["env", f"LD_PRELOAD={library()}", f"FAKETIME_TIMESTAMP_FILE={self.offset_file}", "FAKETIME_NO_CACHE=1",
-                     "FAKETIME_DONT_FAKE_MONOTONIC=1", *self.argv]
-
-    def skew(self, seconds):
-        fresh = self.base / "faketime.new"
-        fresh.write_text(f"{seconds:+d}s\n")
-        os.replace(fresh, self.offset_file)
 
 
 def logged_at(run):

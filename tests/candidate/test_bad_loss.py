@@ -270,3 +270,19 @@ def test_answers_through_a_proxy_that_loses_everything(pg, duty, shared):
         assert stopped[1] - dropped < CHECK_AND_ANSWER + 0.5
         proxy.pass_on()
         assert int(beat_of_another(shared, first[3])[3]) > int(first[3])
+
+
+def test_signal_after_a_loss_while_the_database_is_away(pg, duty, shared):
+    """It still owes a report; it does not wait for ever to give it."""
+    with Candidate(pg.conninfo(), "a", duty, None, ["--recontend"], shared) as run:
+        wait_for_note(shared, "beat")
+        pg.stop("immediate")
+        try:
+            wait_for_note(shared, "stopped")
+            wait_until(lambda: run.log().count("could not connect") > 4, "it knocks")
+            began = time.monotonic()
+            run.signal(signal.SIGTERM)
+            assert run.wait(8) == 128 + signal.SIGTERM
+            assert time.monotonic() - began < 2.5
+        finally:
+            pg.start()

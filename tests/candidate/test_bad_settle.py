@@ -158,3 +158,17 @@ def test_a_leader_paused_beyond_everything(pg, duty, shared):
         assert stopped[1] - woken < 0.5
         wait_until(lambda: reason(pg, duty, int(first[3])) == ("superseded", True), "it reports")
         assert holder(pg, duty) and {i for (i, g), _ in spans(shared).items() if g == second[3]} == {second[2]}
+
+
+def test_a_yield_while_it_settles(pg, duty, shared):
+    """An operator's request is obeyed then, too: no work of that generation begins, or it ends at once."""
+    with several(pg, duty, shared, ["a", "b", "c"]) as runs:
+        first = wait_for_note(shared, "beat")
+        host_gone(runs[first[2]])
+        wait_until(lambda: term(pg, duty)[0] > int(first[3]), "a successor holds the lock")
+        generation = term(pg, duty)[0]
+        asked = time.time()
+        pg.sql("select pgleader.request_yield(%s, %s, 'test', '10 s')", (duty, generation))
+        wait_until(lambda: term(pg, duty)[0] > generation, "another term", deadline=10)
+        assert reason(pg, duty, generation)[0] == "try-yield"
+        assert time.time() - asked < 2, "not when it has settled"

@@ -143,3 +143,22 @@ def test_followers_move_with_the_primary(pair, shared):
         assert int(second[3]) > int(first[3]) and holder(standby, duty)
         hold_for(lambda: notes(shared)[-1][3] == notes(shared)[-2][3], "one works", 1)
         assert overlaps(shared) == []
+
+
+def test_no_competing_before_promotion(pair, shared):
+    """It waits, holds nothing there, says so once; promoted, a term of a higher generation starts there."""
+    primary, standby, duty = pair
+    with Candidate(primary.conninfo(), "p", duty, None, ["--recontend"], shared):
+        first = wait_for_note(shared, "beat")
+        caught_up(primary, standby)
+        with Candidate(standby.conninfo(), "s", duty, None, ["--recontend"], shared) as run:
+            wait_until(lambda: "is a standby" in run.log(), "it says why it waits")
+            hold_for(lambda: not standby.sql("select 1 from pg_locks where locktype = 'advisory'"), "no lock there", 2.5)
+            assert run.log().count("is a standby") == 1
+            primary.stop("immediate")
+            wait_for_note(shared, "stopped", "p")
+            standby.promote()
+            second = wait_for_note(shared, "beat", "s")
+            assert int(second[3]) > int(first[3]) and term(standby, duty)[0] == int(second[3])
+            assert holder(standby, duty)
+            assert overlaps(shared) == []
