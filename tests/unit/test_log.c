@@ -199,7 +199,7 @@ static void test_nobody_reads(void **state)
     text[size] = '\0';
     const char *heard = strstr(text, "msg=heard lost_lines=");
     assert_non_null(heard);
-    assert_true(atoi(heard + strlen("msg=heard lost_lines=")) > 1000);
+    assert_true(strtol(heard + strlen("msg=heard lost_lines="), NULL, 10) > 1000);
     (void)close(ends[0]);
     (void)close(ends[1]);
     (void)close(saved);
