@@ -124,3 +124,15 @@ def test_a_crash_empties_an_unlogged_table(name, path):
             assert begun - stopped > 1
             assert len(lease.change("select 1 from {} where job_name = %s")) == 1
         assert not overlaps(path)
+
+
+def test_nothing_left_to_give_back(pg, name, path):
+    """The row goes while the work ends: a release that finds nothing held is an error, not a success."""
+    slow = ["bash", "-c", 'trap "" TERM; echo "started $(date +%s.%N) $PGLEADER_INSTANCE none" >> "$NOTES"; sleep 60 & wait']
+    with Lease(pg, name, path, names="a", command=slow) as lease:
+        wait_for_note(path, "started")
+        lease.change("update {} set holder = 'a stranger' where job_name = %s")
+        lease.runs["a"].signal(signal.SIGTERM)
+        lease.runs["a"].wait()
+        assert "could not give back the lease" in lease.runs["a"].log()
+        assert lease.holder() == "a stranger"

@@ -23,12 +23,12 @@ class Lease:
     A table's row is one that was led and given back, unless new: then nobody knows who led before. skew: how many seconds a candidate's clock is off."""
 
     def __init__(self, pg, name, path, table=TABLE, names="ab", options=("--recontend",), conninfo=None, new=False,
-                 skew=None):
+                 skew=None, command=None):
         self.pg, self.table, self.path = pg, table, path
         self.duty = f"jobs/{name}"
         self.row = self.duty if table == OWN else name
         self.names, self.options, self.conninfo, self.new = names, options, conninfo, new
-        self.skew = skew or {}
+        self.skew, self.command = skew or {}, command
         self.runs, self.stack = {}, ExitStack()
 
     def __enter__(self):
@@ -41,7 +41,7 @@ class Lease:
             if not self.new:
                 self.change("insert into {} values (%s, 'nobody', now() - interval '1 hour')")
         for name in self.names:
-            made = {"notes": self.path, "options": (*where, *TIMES, *self.options)}
+            made = {"notes": self.path, "command": self.command, "options": (*where, *TIMES, *self.options)}
             about = (self.conninfo or self.pg.conninfo(), name, self.duty)
             run = Skewed(self.skew[name], *about, **made) if name in self.skew else Candidate(*about, **made)
             self.runs[name] = self.stack.enter_context(run)
