@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,3 +126,21 @@ def test_the_target_refuses_a_stale_token(tmp_path):
         assert judge.calls(target.calls) == []
         broken = [target.calls[2], target.calls[0]]  # 7 accepted, then 5
         assert len(judge.calls(broken)) == 1
+
+
+def test_the_judge_sees_orphans():
+    """Only a living candidate and its children, and of these only the work of the newest generation, may be there."""
+    class Place:
+        class process:
+            pid = 10
+
+        def children():
+            return [11, 12]
+
+    stage = Staged(pg=SimpleNamespace(sql=None))
+    stage.candidates = [Place]
+    stage.record = SimpleNamespace(read=lambda: SimpleNamespace(newest=lambda: A))
+    now, old = [b"PGLEADER_GENERATION=1"], [b"PGLEADER_GENERATION=0"]
+    for seen, wrong in [((10, []), []), ((11, []), []), ((12, now), []), ((12, old), [12]), ((13, now), [13]), ((13, []), [13])]:
+        stage.environments = lambda seen=seen: [seen]
+        assert judge.orphans(stage) == wrong, seen
