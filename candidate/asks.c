@@ -58,11 +58,12 @@ static const char *const texts[ASKS] = {
         "EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.granted "
         "AND l.mode = 'ExclusiveLock' AND l.pid = pg_catalog.pg_backend_pid() "
         "AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = $3::int2) AS yes",
-    [ASK_BEGIN] =
-        "SELECT pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US("$4") ") AS generation",
+    [ASK_BEGIN] = "SELECT pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US(
+        "$4") ") AS generation, "
+              "pg_catalog.pg_backend_pid() AS pid, "
+              "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, true AS yes",
     [ASK_END] = "SELECT true AS yes FROM (SELECT pgleader.end_term($1, $2::int8, $3)) r",
-    [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, "
-                   "t.settle_until AS wait_until "
+    [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, t.settle_until AS wait_until "
                    "FROM pgleader.current_term t WHERE t.duty = $1",
     [ASK_YIELD] = "SELECT EXISTS (SELECT FROM pgleader.current_term t WHERE t.duty = $1 "
                   "AND t.generation = $2::int8 AND t.yield_intent IS NOT NULL) AS yes",
@@ -150,7 +151,8 @@ static const struct pg_column columns[ASKS][8] = {
     [ASK_QUEUE] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},
     [ASK_CHECK] = {FIELD("pid", PG_INT4, pid), FIELD("nonce", PG_TEXT, nonce),
                    FIELD("yes", PG_BOOL, yes)},
-    [ASK_BEGIN] = {FIELD("generation", PG_INT8, generation)},
+    [ASK_BEGIN] = {FIELD("generation", PG_INT8, generation), FIELD("pid", PG_INT4, pid),
+                   FIELD("nonce", PG_TEXT, nonce), FIELD("yes", PG_BOOL, yes)},
     [ASK_END] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_UNLOCK] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_ACQUIRE] = {FIELD("yes", PG_BOOL, yes), FIELD("is_new", PG_BOOL, is_new),

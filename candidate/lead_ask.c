@@ -178,14 +178,18 @@ static void took_count(struct lead *lead, const struct reply *reply)
     lead->candidates = reply->candidates > 1 ? (int32_t)reply->candidates : 2;
     if (reply->candidates <= 1)
         lead->stands_back_until_us = 0; /* for whom? */
+    /* The first count of a session is followed by a try at once; others would double the tries. */
+    int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
+    bool first = lead->counted_us == 0;
     lead->counted_us = clock_boottime_us();
-    lead_follow(lead, 0);
+    lead_follow(lead, first ? 0 : pause);
 }
 
+/* The ledger has found the lock in the session that the statement ran in. */
 static void took_begin(struct lead *lead, const struct reply *reply)
 {
     lead->generation = reply->generation;
-    lead_proceed(lead);
+    lead_took_check(lead, reply);
 }
 
 static void took_end(struct lead *lead, const struct reply *reply)
