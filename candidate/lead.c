@@ -165,6 +165,9 @@ void lead_drop_session(struct lead *lead, int64_t pause_us)
     lead->phase = PHASE_DOWN;
     lead->ask = ASK_NOTHING;
     lead->holds = lead->prepared = lead->listening = lead->termless = lead->woken = false;
+    lead->look = false;
+    if (!lead->options.key && !lead->target.lease_table)
+        lead->found = false;            /* the registry may name another by then */
     lead->refused_at_us = TIME_UNKNOWN; /* the next server's clock may be another */
     lead->due_us = clock_boottime_us() + pause_us;
 }
@@ -176,6 +179,7 @@ static void wait_for_work(struct lead *lead)
     lead->phase = PHASE_WAITING;
     lead->next = ASK_NOTHING;
     lead->due_us = INT64_MAX;
+    lead->look = false;
 }
 
 void lead_end_candidacy(struct lead *lead, enum lead_end end)
@@ -248,14 +252,16 @@ static void wake(struct lead *lead)
         lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
 }
 
-/* Anybody may notify: a request to yield is a hint, and the ledger is asked. */
+/* Anybody may notify, as often as he likes: a request to yield is a hint, and the ledger is asked,
+ * but not while a check is due. */
 static void take_notification(struct lead *lead, const struct pg_notification *notification)
 {
     bool waiting = lead->phase == PHASE_WAITING;
     bool stopped = says(notification, "\"stopped\"");
     if (says(notification, "\"yield\"") && lead->generation >= 0) {
         lead->hinted = true;
-        if (waiting && (lead->state == LEAD_LEADER || lead->next == ASK_SETTLE))
+        if (waiting && (lead->state == LEAD_LEADER || lead->next == ASK_SETTLE) &&
+            clock_boottime_us() < lead->due_us)
             lead_ask(lead, ASK_YIELD);
     } else if (stopped && waiting && lead->next == ASK_SETTLE) {
         lead_wait(lead, 0, ASK_SETTLE);
@@ -339,7 +345,10 @@ static void run_out(struct lead *lead)
     } else if (lead->phase == PHASE_WAITING) {
         if (lead->next == ASK_TRY || lead->next == ASK_QUEUE || lead->next == ASK_ACQUIRE)
             (void)lead_move(lead, EVENT_TRY, NULL);
-        lead_ask(lead, lead->next);
+        if (lead->next == ASK_SETTLE)
+            lead_proceed(lead); /* checks and deadlines go on meanwhile */
+        else
+            lead_ask(lead, lead->next);
     } else {
         answer_is_late(lead);
     }
@@ -412,6 +421,7 @@ void lead_step(struct lead *lead, bool ready)
 void lead_work_stopped(struct lead *lead)
 {
     lead->working = false;
+    lead->report_by_us = clock_boottime_us() + report_within_us;
     if (lead->state == LEAD_LEADER)
         (void)lead_move(lead, EVENT_FINISHED, NULL);
     if (lead->state == LEAD_YIELDING) {
@@ -444,9 +454,12 @@ void lead_stop(struct lead *lead)
     } else if (lead->holds) {
         if (lead->state == LEAD_ACQUIRING && lead->phase == PHASE_WAITING)
             lead_proceed(lead); /* else with the answer */
-    } else if (!may_report(lead)) {
+    } else if (may_report(lead)) {
+        if (lead->phase == PHASE_DOWN)
+            lead->due_us = clock_boottime_us();
+    } else if (lead->phase != PHASE_ASKING || lead->ask != ASK_ACQUIRE) {
         lead_end_candidacy(lead, LEAD_ENDED);
-    }
+    } /* else with the answer: nobody would give back a lease that it brings */
 }
 
 enum lead_end lead_ended(const struct lead *lead)

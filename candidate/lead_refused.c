@@ -35,9 +35,12 @@ static void fail(struct lead *lead, const struct error *err)
     }
 }
 
+/* A key that the registry named is asked for anew with the next session. */
 static void refused_begin(struct lead *lead, const struct error *err)
 {
-    if (is(err, "PL003")) {
+    if (!lead->options.key && (is(err, "PL002") || is(err, "PL003"))) {
+        lead_session_failed(lead, EVENT_TRY_FAILED, err);
+    } else if (is(err, "PL003")) {
         lead_remark(lead, REMARK_UNKNOWN_DUTY,
                     "the ledger does not know this duty: no generation, and no settling");
         lead->termless = true;
@@ -105,7 +108,10 @@ static void refused_warm(struct lead *lead, const struct error *err)
 
 static void refused_report(struct lead *lead, const struct error *err)
 {
-    (void)err;
+    if (is_passing(err)) {
+        lead_wait(lead, again_us, ASK_REPORT);
+        return;
+    }
     lead->unreported = -1; /* the term is not ours to report any more */
     lead_follow(lead, 0);
 }
@@ -135,9 +141,12 @@ static void refused_yield(struct lead *lead, const struct error *err)
         lead_check_next(lead);
 }
 
-/* The unlock never waits for the ledger. */
+/* The unlock never waits for the ledger. A term that stays open is reported after it, so that
+ * nobody waits for work that has stopped. */
 static void refused_end(struct lead *lead, const struct error *err)
 {
+    if (!is(err, "PL001"))
+        lead->unreported = lead->generation;
     lead_tell(lead, NULL, err, NULL);
     lead_ask(lead, ASK_UNLOCK);
 }

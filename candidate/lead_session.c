@@ -44,10 +44,12 @@ void lead_follow(struct lead *lead, int64_t pause_us)
 /* A leader by lease outlives its session: it goes on where it was. */
 void lead_ready(struct lead *lead)
 {
-    if (lead->state == LEAD_LEADER)
+    if (lead->state == LEAD_LEADER || lead->state == LEAD_YIELDING) {
+        lead->hinted = true; /* nobody heard what was told meanwhile */
         lead_ask(lead, lead_check_ask(lead));
-    else
-        lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
+        return;
+    }
+    lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
 }
 
 /* The next step of a session's beginning: its limits, the target, the channel. Behind a pooler,

@@ -58,7 +58,7 @@ void lead_took_try(struct lead *lead, const struct reply *reply)
             took_lease(lead, reply);
         } else {
             begin_to_settle(lead, false);
-            lead_ask(lead, ASK_CHECK);
+            lead_ask(lead, lead->ledger && !lead->termless ? ASK_BEGIN : ASK_CHECK);
         }
         return;
     }
@@ -134,6 +134,7 @@ static bool is_ours(const struct lead *lead, const struct reply *reply)
                                              text_equal(reply->nonce, lead->nonce)));
 }
 
+/* Behind a pooler no request to yield is heard, and each check asks. */
 void lead_took_check(struct lead *lead, const struct reply *reply)
 {
     struct error err = {0};
@@ -158,7 +159,7 @@ void lead_took_check(struct lead *lead, const struct reply *reply)
         lead_proceed(lead);
     else if (lead->state == LEAD_YIELDING && !lead->working)
         lead_release(lead);
-    else if (lead->hinted && lead->generation >= 0)
+    else if ((lead->hinted || lead->pooled) && lead->generation >= 0)
         lead_ask(lead, ASK_YIELD);
     else
         lead_check_next(lead);
@@ -214,8 +215,8 @@ void lead_took_unlock(struct lead *lead, const struct reply *reply)
 void lead_release(struct lead *lead)
 {
     struct error err = {0};
-    bool connected = lead->conn && lead->phase != PHASE_CONNECTING && lead->listening;
-    if (!connected && !lead->pooled) { /* a lease, between two sessions: it expires by itself */
+    bool ready = lead->conn && lead->phase != PHASE_CONNECTING && (lead->listening || lead->pooled);
+    if (!ready) { /* a lease, between two sessions: it expires by itself */
         (void)error_set(&err, ERROR_CONNECT,
                         "could not give back the lease of %s: there is no session",
                         lead->options.duty);

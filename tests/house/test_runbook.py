@@ -189,14 +189,14 @@ def test_a_stale_token_is_refused(app):
 
 
 def test_a_forgotten_candidate_of_the_old_key(pg, app):
-    """As key-registry.md says: after the change of a key it is refused its term, and ends with status 64."""
+    """As key-registry.md says: after the change of a key a candidate with --lock is refused its term, and ends with status 64."""
     def sql(query):
         return pg.sql(query, dbname=app.name)
     sql("select pgleader.register_duty('jobs/mail-out', lock_key => 814)")
     with pg.connect(app.name) as holder:
         holder.execute("select pg_advisory_lock(814)")
         holder.execute("select pgleader.begin_term('jobs/mail-out', 'by hand')")
-        with Candidate(pg.conninfo(app.name), "forgotten", "jobs/mail-out", ["true"]) as run:
+        with Candidate(pg.conninfo(app.name), "forgotten", "jobs/mail-out", ["true"], ("--lock=814",)) as run:
             wait_until(lambda: sql("select 1 from pg_stat_activity where query like '%pg_try_advisory_lock%' and state = 'idle'"),
                        "it has tried")
             run.signal(signal.SIGSTOP)
