@@ -86,11 +86,16 @@ static void refused_acquire(struct lead *lead, const struct error *err)
     }
 }
 
-/* Only PL001 says that the lease is not ours; after anything else there is time until our own
- * deadline. */
+/* The ledger says that the lease is not ours, or that none decides this duty any more. */
+static bool is_over(const struct lead *lead, const struct error *err)
+{
+    return lead->target.own_lease && (is(err, "PL001") || is(err, "PL003") || is(err, "55000"));
+}
+
+/* After anything else there is time until our own deadline. */
 static void refused_renew(struct lead *lead, const struct error *err)
 {
-    if (is(err, "PL001") || lead->state != LEAD_LEADER) {
+    if (is_over(lead, err) || lead->state != LEAD_LEADER) {
         lead_session_failed(
             lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_FAILED, err);
         return;

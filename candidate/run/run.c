@@ -205,7 +205,7 @@ static void take_deadlines(struct run *run)
         notify_watchdog();
         run->watchdog_us = now + notify_watchdog_interval_us();
     }
-    if (run->deadline_us && now >= run->deadline_us) {
+    if (run->deadline_us && now >= run->deadline_us && !run->status->leading_us) {
         end_as_said(run, run->connected ? END_NOT_ACQUIRED : END_UNAVAILABLE);
         lead_stop(run->lead);
     }

@@ -8,7 +8,7 @@ import pytest
 from tests.support.candidate import WORKER, Candidate, wait_for_note
 from tests.support.cluster import Cluster
 from tests.support.kit import holder, reason, register, several, wait_holder
-from tests.support.lease import OWN, TABLE, TIMES, Lease, create_table
+from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease, create_table
 from tests.support.pooler import Pooler
 from tests.support.wait import wait_until
 
@@ -143,3 +143,17 @@ def test_a_term_that_could_not_be_ended_is_reported(pg, duty, shared):
                                           "'advisory' and application_name = %s", (f"pgleader:{duty}:a",)), "the lock is free")
         run.wait()
     assert reason(pg, duty, generation)[1], run.log()
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["retired", "led-by-a-lock-now"])
+def test_the_lease_of_a_duty_that_is_none(pg, shared, anew):
+    """Its leader stops with its next renewal, and does not wait for its deadline."""
+    with Lease(pg, f"none-{anew}".lower(), shared, OWN, names="a") as lease:
+        wait_for_note(shared, "beat")
+        retired = time.time()
+        with pg.connect() as conn, conn.transaction():
+            conn.execute("select pgleader.retire_duty(%s)", (lease.duty,))
+            if anew:
+                conn.execute("select pgleader.register_duty(%s, lock_key => 99)", (lease.duty,))
+        assert wait_for_note(shared, "stopped")[1] - retired < LEASE / 3 + 0.7
+        assert lease.runs["a"].wait() == 64
