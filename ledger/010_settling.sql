@@ -99,6 +99,26 @@ BEGIN
     END
     $function$;
 
+    -- As before, but that pg_locks is read once: while this runs its session can give nothing back, so
+    -- that after the wait only the key may have changed.
+    CREATE OR REPLACE FUNCTION pgleader.begin_term(duty text, instance text, listens boolean DEFAULT false,
+        stop_within interval DEFAULT NULL, last_refused_at timestamptz DEFAULT NULL) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        found constant pgleader.duty := pgleader.find_duty(begin_term.duty);
+        d pgleader.duty;
+    BEGIN
+        -- Before the fence, which a stranger must not hold up.
+        PERFORM pgleader.require_lock(found, 'begin a term of');
+        d := pgleader.lock_duty(begin_term.duty, true);
+        IF (d.lock_classid, d.lock_objid, d.lock_objsubid)
+            IS DISTINCT FROM (found.lock_classid, found.lock_objid, found.lock_objsubid) THEN
+            PERFORM pgleader.require_lock(d, 'begin a term of');
+        END IF;
+        RETURN pgleader.open_term(d, instance, listens, stop_within, last_refused_at, pg_backend_pid());
+    END
+    $function$;
+
     -- Ends the open term of a duty whose lease has lapsed; the caller has locked the duty's row and
     -- the lease's. Not where the row is gone or not as that term left it: that is nobody's expiry.
     CREATE FUNCTION pgleader.end_expired(INOUT d pgleader.duty)
@@ -163,6 +183,21 @@ BEGIN
         nobody pgleader.duty;
     BEGIN
         BEGIN
+            PERFORM pgleader.begin_term('', 'nobody');
+        EXCEPTION WHEN SQLSTATE 'PL003' THEN
+            NULL;
+        END;
+        BEGIN
+            PERFORM pgleader.end_term('', 0, 'nothing');
+        EXCEPTION WHEN SQLSTATE 'PL003' THEN
+            NULL;
+        END;
+        BEGIN
+            PERFORM pgleader.lock_duty('', true);
+        EXCEPTION WHEN SQLSTATE 'PL003' THEN
+            NULL;
+        END;
+        BEGIN
             PERFORM pgleader.open_term(nobody, 'nobody', false, NULL, NULL, NULL);
         EXCEPTION WHEN not_null_violation THEN
             NULL;
@@ -182,6 +217,7 @@ BEGIN
         EXCEPTION WHEN SQLSTATE 'PL001' THEN
             NULL;
         END;
+        PERFORM pgleader.session_holds(pg_backend_pid(), 0, 0, 1), pgleader.session_start(pg_backend_pid());
         PERFORM FROM pgleader.current_term t WHERE t.duty = '';
     END
     $function$;
