@@ -61,7 +61,9 @@ static const char *const texts[ASKS] = {
     [ASK_BEGIN] = "SELECT pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US(
         "$4") ") AS generation, "
               "pg_catalog.pg_backend_pid() AS pid, "
-              "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, true AS yes",
+              "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
+              "EXISTS (SELECT FROM pgleader.duty d WHERE d.duty = $1 AND d.lock_classid = $5::int8 "
+              "AND d.lock_objid = $6::int8 AND d.lock_objsubid = $7::int4) AS yes",
     [ASK_END] = "SELECT true AS yes FROM (SELECT pgleader.end_term($1, $2::int8, $3)) r",
     [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, t.settle_until AS wait_until "
                    "FROM pgleader.current_term t WHERE t.duty = $1",

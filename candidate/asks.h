@@ -25,7 +25,7 @@ enum ask {
     ASK_TRY,    /* the key */
     ASK_QUEUE,  /* $1 duty: waits a bounded time in the lock's own queue */
     ASK_CHECK,  /* $1 classid, $2 objid, $3 objsubid */
-    ASK_BEGIN,  /* $1 duty, $2 instance, $3 stop_within, $4 last refusal */
+    ASK_BEGIN,  /* $1 duty, $2 instance, $3 stop_within, $4 last refusal, $5 to $7 as ASK_CHECK's */
     ASK_END,    /* $1 duty, $2 generation, $3 reason */
     ASK_UNLOCK, /* the key, then the channel */
     /* a lease */

@@ -7,7 +7,7 @@
 #include "candidate/lead_internal.h"
 #include "pg/statement.h"
 
-enum { VALUES = 5 };
+enum { VALUES = 7 };
 
 static const char *number(struct lead *lead, int64_t value)
 {
@@ -62,6 +62,14 @@ static int lease_parameters(struct lead *lead, enum ask ask, const char *values[
     return own ? 4 : 3;
 }
 
+static int check_parameters(struct lead *lead, const char **values)
+{
+    values[0] = number(lead, lead->target.key.classid);
+    values[1] = number(lead, lead->target.key.objid);
+    values[2] = number(lead, lead->target.key.objsubid);
+    return 3;
+}
+
 static int term_parameters(struct lead *lead, enum ask ask, const char *values[VALUES])
 {
     const struct lead_options *options = &lead->options;
@@ -73,7 +81,7 @@ static int term_parameters(struct lead *lead, enum ask ask, const char *values[V
     values[1] = options->instance;
     values[2] = interval(lead, timing_stop_within_us(&options->timing));
     values[3] = refused_at(lead);
-    return 4;
+    return 4 + check_parameters(lead, values + 4);
 }
 
 /* The parameters of a statement, in the lead's arena; their number. */
@@ -103,10 +111,7 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[VALUES
         values[n] = channel(lead);
         return n + 1;
     case ASK_CHECK:
-        values[0] = number(lead, lead->target.key.classid);
-        values[1] = number(lead, lead->target.key.objid);
-        values[2] = number(lead, lead->target.key.objsubid);
-        return 3;
+        return check_parameters(lead, values);
     case ASK_BEGIN:
     case ASK_REPORT:
     case ASK_END:

@@ -58,7 +58,9 @@ void lead_took_try(struct lead *lead, const struct reply *reply)
             took_lease(lead, reply);
         } else {
             begin_to_settle(lead, false);
-            lead_ask(lead, lead->ledger && !lead->termless ? ASK_BEGIN : ASK_CHECK);
+            bool named =
+                lead->ask == ASK_QUEUE && lead->options.key; /* the queue is the registry's */
+            lead_ask(lead, lead->ledger && !lead->termless && !named ? ASK_BEGIN : ASK_CHECK);
         }
         return;
     }
@@ -134,10 +136,24 @@ static bool is_ours(const struct lead *lead, const struct reply *reply)
                                              text_equal(reply->nonce, lead->nonce)));
 }
 
+/* The ledger's queue gave us the registry's lock, which is not the one that was named. */
+static bool is_of_another_key(const struct lead *lead, const struct reply *reply)
+{
+    return !reply->yes && lead->queue && lead->options.key && lead->generation < 0 &&
+           lead->state == LEAD_ACQUIRING;
+}
+
 /* Behind a pooler no request to yield is heard, and each check asks. */
 void lead_took_check(struct lead *lead, const struct reply *reply)
 {
     struct error err = {0};
+    if (is_of_another_key(lead, reply)) {
+        (void)error_set(&err, ERROR_CONFIG,
+                        "could not lead %s by the lock that was named: the registry has another",
+                        lead->options.duty);
+        lead_refuse(lead, &err);
+        return;
+    }
     if (!is_ours(lead, reply)) {
         if (by_lease(lead))
             (void)error_set(&err, ERROR_QUERY,

@@ -180,9 +180,11 @@ static void start(struct model *m)
 
 static int session(const struct model *m)
 {
-    return atoi(ask(m->admin,
-                    "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgleader:%s:model'",
-                    m->duty));
+    return (int)strtol(
+        ask(m->admin,
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgleader:%s:model'",
+            m->duty),
+        NULL, 10);
 }
 
 static bool holds(const struct model *m)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """Corners of the candidate's core: sessions that come and go while work ends, keys that change, bounds of settling."""
 
+import signal
 import time
 
 import pytest
 
-from tests.support.candidate import WORKER, Candidate, wait_for_note
+from tests.support.candidate import WORKER, Candidate, notes, wait_for_note
 from tests.support.cluster import Cluster
-from tests.support.kit import holder, reason, register, several, wait_holder
+from tests.support.kit import holder, reason, register, several, term, wait_holder
 from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease, create_table
 from tests.support.pooler import Pooler
-from tests.support.wait import wait_until
+from tests.support.wait import hold_for, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +124,41 @@ def test_a_follower_moves_with_its_duty_s_key(pg, duty, shared):
             for run in (*runs.values(), named):
                 wait_until(lambda run=run: pg.sql("select 1 from pg_stat_activity where application_name = %s",
                                                   (f"pgleader:{duty}:{run.argv[2][7:]}",)), "it follows")
-            old.execute("select pgleader.end_term(%s, generation, 'test') from pgleader.current_term where duty = %s",
-                           (duty, duty))
-            old.execute("select pgleader.register_duty(%s, lock_key => %s)", (duty, key + 1))
-            old.execute("select pg_advisory_unlock(%s)", (key,))
+            for run in (*runs.values(), named):
+                run.signal(signal.SIGSTOP)
+            old.close()
+            wait_until(lambda: not holder(pg, duty), "the lock is free")
+            pg.sql("select pgleader.register_duty(%s, lock_key => %s)", (duty, key + 1))
             pg.sql("select pgleader.complete_key_change(%s)", (duty,))
+            for run in (*runs.values(), named):
+                run.signal(signal.SIGCONT)
             wait_for_note(shared, "beat", deadline=30)
             assert wait_holder(pg, duty)
+
+
+def test_the_queue_of_another_key(pg, duty, shared):
+    """The ledger's queue is that of the registry's key: who named another one is refused, and never works."""
+    with Candidate(pg.conninfo(), "a", duty, options=("--lock=4", "--wait=queue", "--recontend"), notes=shared) as run:
+        assert run.wait() == 64 and "the registry has another" in run.log()
+    assert not shared.exists() and term(pg, duty) is None
+
+
+def test_a_key_that_changes_in_the_queue(pg, duty, shared):
+    """The queue is that of the new key by then: no work begins that the next check would end."""
+    key, = pg.sql("select lock_objid::int from pgleader.duty where duty = %s", (duty,))[0]
+    with pg.connect() as old, several(pg, duty, shared, "b", options=("--wait=queue", "--settle=0")) as runs:
+        old.execute("select pg_advisory_lock(%s)", (key,))
+        old.execute("select pgleader.begin_term(%s, 'old')", (duty,))
+        waits = "select 1 from pg_locks where not granted and locktype = 'advisory' and objid = %s"
+        wait_until(lambda: pg.sql(waits, (key,)), "b waits")
+        runs["b"].signal(signal.SIGSTOP)
+        wait_until(lambda: not pg.sql(waits, (key,)), "b does not go on")
+        old.close()
+        pg.sql("select pgleader.register_duty(%s, lock_key => %s)", (duty, key + 1))
+        pg.sql("select pgleader.complete_key_change(%s)", (duty,))
+        runs["b"].signal(signal.SIGCONT)
+        wait_for_note(shared, "beat")
+        hold_for(lambda: notes(shared)[-1][0] == "beat", "it works on", 2)
 
 
 def test_a_term_that_could_not_be_ended_is_reported(pg, duty, shared):
