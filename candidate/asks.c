@@ -67,8 +67,9 @@ static const char *const texts[ASKS] = {
     [ASK_END] = "SELECT true AS yes FROM (SELECT pgleader.end_term($1, $2::int8, $3)) r",
     [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, t.settle_until AS wait_until "
                    "FROM pgleader.current_term t WHERE t.duty = $1",
-    [ASK_YIELD] = "SELECT EXISTS (SELECT FROM pgleader.current_term t WHERE t.duty = $1 "
-                  "AND t.generation = $2::int8 AND t.yield_intent IS NOT NULL) AS yes",
+    [ASK_YIELD] =
+        "SELECT NOT EXISTS (SELECT FROM pgleader.current_term t WHERE t.duty = $1 AND "
+        "t.generation = $2::int8 AND t.ended_at IS NULL AND t.yield_intent IS NULL) AS yes",
 };
 
 static const char *key_places(const struct target *target)

@@ -35,7 +35,7 @@ enum ask {
     ASK_RELEASE, /* a table: $1 row, $2 holder, $3 channel; the ledger: $3 generation, $4 reason */
     /* either */
     ASK_SETTLE, /* $1 duty: what is known of the predecessor's work */
-    ASK_YIELD,  /* $1 duty, $2 generation: does an operator ask for it? */
+    ASK_YIELD,  /* $1 duty, $2 generation: does an operator ask for it, or is the term over? */
     ASKS,
 };
 

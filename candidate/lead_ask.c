@@ -143,7 +143,8 @@ void lead_ask(struct lead *lead, enum ask ask)
     lead->phase = PHASE_ASKING;
     lead->ask = ask;
     lead->asked_us = clock_boottime_us();
-    lead->due_us = lead->asked_us + 2 * lead->options.timing.answer_within_us;
+    int64_t answers = ask == ASK_BEGIN ? 3 : 2; /* it waits for several locks in turn */
+    lead->due_us = lead->asked_us + answers * lead->options.timing.answer_within_us;
     lead->look = true; /* what came while it was sent does not wake poll(2) any more */
     if (!pg_statement_send(lead->conn, text, n, values, &err))
         lead_session_failed(lead, EVENT_SESSION_LOST, &err);

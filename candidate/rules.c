@@ -21,7 +21,7 @@ const struct lead_rule lead_rules[] = {
     {"finished", LEAD_LEADER, EVENT_FINISHED, LEAD_YIELDING, "The work ended by itself."},
     {"signal", LEAD_LEADER, EVENT_SIGNAL, LEAD_YIELDING, "It was told to stop."},
     {"yield-request", LEAD_LEADER, EVENT_YIELD_REQUEST, LEAD_YIELDING,
-     "An operator asked it to yield."},
+     "An operator asked it to yield, or retired the duty."},
     {"session-lost", LEAD_LEADER, EVENT_SESSION_LOST, LEAD_UNCERTAIN,
      "The session ended: the server has freed the lock, or will."},
     {"check-failed", LEAD_LEADER, EVENT_CHECK_FAILED, LEAD_UNCERTAIN,

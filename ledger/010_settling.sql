@@ -41,7 +41,7 @@ BEGIN
                 SELECT x.ended_at, x.stop_within, x.end_reason, x.stopped_at FROM pgleader.term x
                 WHERE x.duty_id = d.duty_id AND x.generation < d.generation
                 ORDER BY x.generation DESC LIMIT 64) e
-            WHERE e.end_reason = 'superseded' AND e.stopped_at IS NULL)) AS settle_until
+            WHERE e.end_reason IN ('superseded', 'retired') AND e.stopped_at IS NULL)) AS settle_until
     FROM pgleader.duty d
     LEFT JOIN pgleader.term t ON t.duty_id = d.duty_id AND t.generation = d.generation
     LEFT JOIN pgleader.term p ON p.duty_id = d.duty_id AND p.generation = d.previous_generation
@@ -116,6 +116,25 @@ BEGIN
             PERFORM pgleader.require_lock(d, 'begin a term of');
         END IF;
         RETURN pgleader.open_term(d, instance, listens, stop_within, last_refused_at, pg_backend_pid());
+    END
+    $function$;
+
+    -- As before, but that the leader is told: by the next registration another may lead.
+    CREATE OR REPLACE FUNCTION pgleader.retire_duty(duty text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        d pgleader.duty := pgleader.lock_duty(retire_duty.duty, true);
+        ended constant timestamptz := clock_timestamp();
+    BEGIN
+        UPDATE pgleader.duty x SET retired_at = ended WHERE x.duty_id = d.duty_id;
+        IF d.generation IS NOT NULL AND d.term_ended_at IS NULL THEN
+            UPDATE pgleader.duty x SET term_ended_at = ended, term_end_reason = 'retired'
+            WHERE x.duty_id = d.duty_id;
+            UPDATE pgleader.term t SET ended_at = ended, end_reason = 'retired'
+            WHERE t.duty_id = d.duty_id AND t.ended_at IS NULL;
+            PERFORM pgleader.notify_duty(d.duty,
+                jsonb_build_object('event', 'yield', 'generation', d.generation));
+        END IF;
     END
     $function$;
 

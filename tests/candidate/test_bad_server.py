@@ -173,16 +173,16 @@ def test_ledger_dropped_while_it_leads(pg, duty, shared):
 
 
 def test_duty_retired_while_it_leads(pg, duty, shared):
-    """Retired under its leader: it ends in order, or goes on by its lock; a successor is told that there is none."""
+    """Its leader is told and ends its work; registered anew with another key, nobody works beside it."""
     with worker(pg, duty, shared, options=()) as run:
-        wait_for_note(shared, "beat")
-        try:
+        first = wait_for_note(shared, "beat")
+        with Candidate(pg.conninfo(), "late", duty, None, ["--recontend"], shared):
             pg.sql("select pgleader.retire_duty(%s)", (duty,))
-        except Exception as error:
-            assert "lead" in str(error) or "hold" in str(error), error
-        hold_for(lambda: run.process.poll() is None and notes(shared)[-1][1] > time.time() - 1.0, "it works", 2)
-        run.signal(signal.SIGTERM)
-        assert run.wait() == 0, run.log()
+            pg.sql("select pgleader.register_duty(%s, lock_key => 20261129)", (duty,))
+            assert wait_for_note(shared, "stopped", first[2])[1] - first[1] < 5
+            assert run.wait() == 76
+            assert int(wait_for_note(shared, "beat", "late")[3]) > int(first[3])
+    assert overlaps(shared) == []
 
 
 @pytest.mark.parametrize("names", [("a", "b", "c")], ids=["three"])
