@@ -137,13 +137,23 @@ class LockWatch:
         except Exception as error:  # told by the test's own thread
             self.error = error
 
-    def freed(self, pid):
-        """The last read at which that session was seen to hold the lock, before it first did not; None: it does."""
+    def released(self, pid):
+        """Between which clocks the session gave the lock up: the last read that saw it hold, the first that did not."""
         reads = list(self.reads)
         first = next((i for i, read in enumerate(reads) if pid in read[2]), None)
         assert first is not None, f"session {pid} was never seen to hold the lock"
         end = next((i for i, read in enumerate(reads) if i > first and pid not in read[2]), None)
-        return end and reads[end - 1][0]
+        return end and (reads[end - 1][0], reads[end][1])
+
+    def freed(self, pid):
+        """The earliest moment of the release; None: it holds the lock."""
+        bounds = self.released(pid)
+        return bounds and bounds[0]
+
+    def free_by(self, pid):
+        """The latest moment of the release; None: it holds the lock."""
+        bounds = self.released(pid)
+        return bounds and bounds[1]
 
     def most(self):
         return max(len(pids) for _, _, pids in self.reads)
