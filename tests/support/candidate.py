@@ -89,6 +89,8 @@ def spells(path):
             current[instance] = [instance, generation, when, when]
             all_of_them.append(current[instance])
         current[instance][3] = when
+        if what == "stopped":  # one that is told to stop before it says that it started says only that
+            del current[instance]
     return all_of_them
 
 

@@ -43,7 +43,8 @@ class Lease:
         for name in self.names:
             made = {"notes": self.path, "command": self.command, "options": (*where, *TIMES, *self.options)}
             about = (self.conninfo or self.pg.conninfo(), name, self.duty)
-            run = Skewed(self.skew[name], *about, **made) if name in self.skew else Candidate(*about, **made)
+            run = Candidate(*about, **made) if name not in self.skew else Skewed(
+                self.skew[name], *about, command_too=False, **made)
             self.runs[name] = self.stack.enter_context(run)
         return self
 

@@ -15,10 +15,16 @@ def library():
 
 
 class Skewed(Candidate):
-    """pgleader-run and its command with another wall clock; the monotonic clocks are true."""
+    """pgleader-run, and its command unless said otherwise, with another wall clock; the monotonic clocks are true.
 
-    def __init__(self, offset, *args, **more):
+    The library has a lock that all processes with the same clock share, and that one killed in it never gives back:
+    a command that may be killed is better left out."""
+
+    def __init__(self, offset, *args, command_too=True, **more):
         super().__init__(*args, **more)
+        if not command_too:
+            at = self.argv.index("--") + 1
+            self.argv[at:at] = ["env", "-u", "LD_PRELOAD"]
         self.offset_file = self.base / "faketime"
         self.skew(offset)
         self.argv = ["env", f"LD_PRELOAD={library()}", f"FAKETIME_TIMESTAMP_FILE={self.offset_file}", "FAKETIME_NO_CACHE=1",
