@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
