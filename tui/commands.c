@@ -3,7 +3,11 @@
 #include <stddef.h>
 
 #include "tui/command.h"
+#include "tui/key.h"
+#include "tui/ledger.h"
 
 const struct command commands[] = {
+    {"key", "the lock of a duty: its key, and who else has it", key_run},
+    {"ledger", "shows, installs or prints the ledger", ledger_run},
     {0},
 };
