@@ -5,11 +5,14 @@
 
 #include "base/text.h"
 #include "tui/command.h"
+#include "tui/term.h"
+#include "tui/top.h"
 
 static void print_help(void)
 {
     (void)puts(
         "Usage: pgleader COMMAND [OPTION]... [OPERAND]...\n"
+        "       pgleader                 on a terminal: pgleader top\n"
         "Shows who leads each duty of PostgreSQL servers, and moves leadership when asked.\n");
     for (const struct command *command = commands; command->name; command++)
         (void)printf("  %-8s %s\n", command->name, command->summary);
@@ -34,6 +37,8 @@ int main(int argc, char **argv)
         (void)puts("pgleader " PGLEADER_VERSION);
         return EXIT_SUCCESS;
     }
+    if (argc < 2 && term_usable())
+        return top_run(1, (char *[]){(char[]){"top"}, NULL});
     if (argc < 2 || text_equal(argv[1], "--help")) {
         print_help();
         return argc < 2 ? STATUS_USAGE : EXIT_SUCCESS;

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The lines of the main list: which duties of a picture, in which order. */
+#pragma once
+
+#include "observe/publish.h"
+#include "tui/verdict.h"
+
+enum list_order { ORDER_ATTENTION, ORDER_DUTY, ORDER_OWNER, ORDER_HELD, ORDER_WAIT, ORDERS };
+extern const char *const list_order_names[ORDERS];
+
+struct list_row {
+    size_t server;           /* index in the picture */
+    const struct duty *duty; /* NULL: the line of a server, above its duties */
+    bool fresh;
+    enum urgency urgency;
+};
+
+/* Points into the picture. */
+struct list {
+    struct list_row *rows;
+    size_t n;
+    size_t n_duties; /* before the filter */
+    size_t counts[URGENCY_GONE + 1];
+};
+
+/* filter: "" is everything. Servers have lines of their own where there are several. */
+void list_build(const struct picture *picture, enum list_order order, bool inverted,
+                const char *filter, struct list *ret_list);
+void list_done(struct list *list);
+
+/* True if the duty, its owner, its key or its state holds the text, whatever the case. */
+bool list_row_matches(const struct list_row *row, const char *text);
+
+/* The name of who leads: what a person would call it. "" where there is none. */
+const char *duty_holder(const struct duty *duty);
