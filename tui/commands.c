@@ -5,11 +5,13 @@
 #include "tui/command.h"
 #include "tui/key.h"
 #include "tui/ledger.h"
+#include "tui/status.h"
 #include "tui/top.h"
 
 const struct command commands[] = {
     {"key", "the lock of a duty: its key, and who else has it", key_run},
     {"ledger", "shows, installs or prints the ledger", ledger_run},
+    {"status", "who leads each duty, for people and scripts", status_run},
     {"top", "who leads, live on the terminal", top_run},
     {0},
 };
