@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 /* Title, counts or banner above; message and footer below. */
 enum { ROWS_ABOVE = 2, ROWS_BELOW = 2, LABEL_WIDTH = 12 };
@@ -16,15 +17,47 @@ int page_next(struct page *page)
     return line >= 0 && line < page->height ? page->first + line : -1;
 }
 
+/* How many bytes of text, up to a blank, fit into width cells; all of them if no blank comes in
+ * time: then the line is cut. */
+static size_t fitting(const struct grid *grid, const char *text, int width)
+{
+    size_t fits = 0;
+    for (const char *at = text; *at; at++) {
+        at += strcspn(at, " ");
+        CLEANUP(free_charp) char *part = xasprintf("%.*s", (int)(at - text), text);
+        if (grid_text_width(grid, part) > width)
+            return fits ? fits : (size_t)(at - text);
+        fits = (size_t)(at - text);
+        if (!*at)
+            break;
+    }
+    return fits;
+}
+
+void page_entry(struct page *page, int indent, int label_width, const char *label, unsigned attr,
+                const char *text)
+{
+    int column = indent + label_width, width = page->grid->width - column;
+    int row = page_next(page);
+    (void)grid_put(page->grid, row, indent, label_width - 1, GRID_BOLD, label);
+    for (;;) {
+        size_t n = fitting(page->grid, text, width);
+        CLEANUP(free_charp) char *line = xasprintf("%.*s", (int)n, text);
+        (void)grid_put(page->grid, row, column, width, attr, line);
+        text += n + strspn(text + n, " ");
+        if (!*text)
+            return;
+        row = page_next(page);
+    }
+}
+
 void page_field(struct page *page, const char *label, unsigned attr, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     CLEANUP(free_charp) char *text = xvasprintf(format, args);
     va_end(args);
-    int row = page_next(page);
-    (void)grid_put(page->grid, row, 0, LABEL_WIDTH, GRID_BOLD, label);
-    (void)grid_put(page->grid, row, LABEL_WIDTH, page->grid->width - LABEL_WIDTH, attr, text);
+    page_entry(page, 0, LABEL_WIDTH, label, attr, text);
 }
 
 void page_heading(struct page *page, const char *format, ...)
@@ -38,13 +71,29 @@ void page_heading(struct page *page, const char *format, ...)
                    text);
 }
 
-/* Why the last attempt failed; NULL: it did not. */
+/* Why the last attempt gave no picture; NULL: it gave one. What is asked rarely keeps its failure
+ * until it is asked again, and is no sign of that. */
 static const char *cause(const struct published *published)
 {
     for (size_t i = 0; i < published->n_sections; i++) {
         const struct section *section = &published->sections[i];
-        if (section->known && !section->up && section->message)
+        bool needed = text_equal(section->name, "server") || text_equal(section->name, "locks");
+        if (needed && section->known && !section->up && section->message)
             return section->message;
+    }
+    return NULL;
+}
+
+/* A section of duties that the server refuses, while the picture itself is there. */
+static const struct section *refused(const struct published *published)
+{
+    for (size_t i = 0; i < published->n_sections; i++) {
+        const struct section *section = &published->sections[i];
+        bool of_duties = strncmp(section->name, "ledger", strlen("ledger")) == 0 ||
+                         strncmp(section->name, "lease:", strlen("lease:")) == 0 ||
+                         strncmp(section->name, "progress:", strlen("progress:")) == 0;
+        if (of_duties && section->known && !section->up && *section->sqlstate && section->message)
+            return section;
     }
     return NULL;
 }
@@ -77,8 +126,12 @@ bool screen_banner(const struct published *published, int64_t now_us, enum time_
                        published->stats.tried ? words : "");
         return true;
     }
+    const struct section *part = why || !fresh ? NULL : refused(published);
+    if (part)
+        (void)snprintf(out, size, "PARTLY UNKNOWN, %s: %.*s", part->name,
+                       (int)strcspn(part->message, "\n"), part->message);
     if (!why && fresh)
-        return false;
+        return part != NULL;
     words_duration(now_us - published->success_monotonic_us, age);
     words_clock(style, published->snapshot->read_upper_us, when);
     if (fresh)
@@ -170,8 +223,8 @@ static void render_title(const struct ui *ui, const struct picture *picture, int
 
 static char *counts(const struct ui *ui)
 {
-    static const char *const names[] = {"contested", "vacant",   "stalled", "unknown",
-                                        "yielding",  "led, but", "led",     "released"};
+    static const char *const names[] = {"contested", "vacant",          "stalled", "unknown",
+                                        "yielding",  "led with a flaw", "led",     "released"};
     char *text = NULL;
     size_t size = 0;
     const char *between = ": ";
@@ -205,8 +258,10 @@ static void render_second(const struct ui *ui, const struct picture *picture, in
                         ui->inverted ? " inverted" : "")
             : xasprintf("sort %s%s", list_order_names[ui->order], ui->inverted ? " inverted" : "");
     int at = grid->width - grid_text_width(grid, right);
-    if (at < grid->width / 3)
+    if (*ui->filter && at < grid->width / 3)
         at = grid->width / 3;
+    if (!*ui->filter && grid_text_width(grid, left) + 2 > at)
+        at = grid->width + 2; /* the order can be seen, the counts cannot */
     (void)grid_put(grid, 1, 0, at - 2, GRID_PLAIN, left);
     (void)grid_put(grid, 1, at, grid->width - at, *ui->filter ? GRID_BOLD : GRID_DIM, right);
 }

@@ -16,7 +16,11 @@ struct page {
 /* The row of the next line; -1 where it is not on the page, which grid_put takes for nothing. */
 int page_next(struct page *page);
 
-/* A line of a bold label and a value beside it. */
+/* A bold label and a text beside it, on as many lines as it needs. */
+void page_entry(struct page *page, int indent, int label_width, const char *label, unsigned attr,
+                const char *text);
+
+/* The same with the labels' usual width. */
 void page_field(struct page *page, const char *label, unsigned attr, const char *format, ...)
     PRINTF_LIKE(4, 5);
 

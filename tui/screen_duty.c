@@ -172,14 +172,39 @@ static void render_run(const struct view *view, struct page *page)
     }
 }
 
+/* The queue of the lock, as PostgreSQL will serve it. */
+static void render_queue(const struct view *view, struct page *page)
+{
+    const struct duty *duty = view->duty;
+    for (size_t i = 0; i < duty->n_queue; i++) {
+        const struct waiter *waiter = &duty->queue[i];
+        char waits[WORDS_SIZE], began[WORDS_SIZE];
+        words_since(waiter->since_us, duty->read_upper_us, waits);
+        instant(view, waiter->backend_start_us, began);
+        int row = page_next(page), width = page->grid->width;
+        int name = width > 100 ? 40 : width - 60;
+        name = name < 14 ? 14 : name;
+        (void)grid_printf(page->grid, row, 0, GRID_PLAIN, "%3zu", i + 1);
+        (void)grid_put(page->grid, row, 4, name, GRID_BOLD,
+                       *waiter->name ? waiter->name : "(no name)");
+        (void)grid_printf(page->grid, row, 5 + name, GRID_PLAIN, "pid %-7" PRId32 " waits %-7s",
+                          waiter->pid, waits);
+        (void)grid_printf(page->grid, row, 32 + name, GRID_DIM, "began %s", began);
+    }
+    if (duty->n_queue == QUEUE_SHOWN && (size_t)duty->waiters > duty->n_queue)
+        (void)grid_printf(page->grid, page_next(page), 4, GRID_PLAIN, "and %zu more",
+                          (size_t)duty->waiters - duty->n_queue);
+}
+
 static void render_followers(const struct view *view, struct page *page)
 {
     const struct duty *duty = view->duty;
     char age[WORDS_SIZE];
     page_heading(page, "CANDIDATES");
     if (duty->candidates >= 0)
-        page_field(page, "Instances", GRID_PLAIN, "%" PRId32 "%s", duty->candidates,
-                   duty->limits.min_candidates > duty->candidates ? ", fewer than declared" : "");
+        page_field(page, "Instances", GRID_PLAIN, "%" PRId32 "%s, the owner with them",
+                   duty->candidates,
+                   duty->limits.min_candidates > duty->candidates ? " (fewer than declared)" : "");
     else
         page_field(page, "Instances", GRID_PLAIN,
                    "? followers that only try never show in pg_locks; declare `candidates:`");
@@ -189,6 +214,7 @@ static void render_followers(const struct view *view, struct page *page)
                    age);
     else
         page_field(page, "Waiting", GRID_PLAIN, "nobody waits in the lock's queue");
+    render_queue(view, page);
 }
 
 static void render_history(const struct view *view, struct page *page)

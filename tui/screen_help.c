@@ -6,12 +6,8 @@ enum { KEYS_WIDTH = 14 };
 
 static void render_keys(struct page *page)
 {
-    for (const struct key_row *key = key_rows; key->keys; key++) {
-        int row = page_next(page);
-        (void)grid_put(page->grid, row, 2, KEYS_WIDTH, GRID_BOLD, key->keys);
-        (void)grid_put(page->grid, row, KEYS_WIDTH + 2, page->grid->width - KEYS_WIDTH - 2,
-                       GRID_PLAIN, key->help);
-    }
+    for (const struct key_row *key = key_rows; key->keys; key++)
+        page_entry(page, 2, KEYS_WIDTH, key->keys, GRID_PLAIN, key->help);
 }
 
 static const char *const signs[][2] = {
@@ -32,10 +28,6 @@ void screen_help(const struct ui *ui, const struct picture *picture, struct page
     page_heading(page, "KEYS");
     render_keys(page);
     page_heading(page, "SIGNS");
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        int row = page_next(page);
-        (void)grid_put(page->grid, row, 2, KEYS_WIDTH, GRID_BOLD, signs[i][0]);
-        (void)grid_put(page->grid, row, KEYS_WIDTH + 2, page->grid->width - KEYS_WIDTH - 2,
-                       GRID_PLAIN, signs[i][1]);
-    }
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        page_entry(page, 2, KEYS_WIDTH, signs[i][0], GRID_PLAIN, signs[i][1]);
 }

@@ -146,7 +146,7 @@ static const struct column columns[] = {
     {"DONE", 100, 4, 0, true, done_text},
     {"PROGRESS", 140, 14, 1, false, progress_text},
     {"LEASE", 140, 6, 0, true, lease_text},
-    {"STATE", 0, 12, 2, false, state_text},
+    {"STATE", 0, 14, 0, false, state_text},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -205,6 +205,7 @@ static void layout(const struct list *list, const struct grid *grid, int ret_wid
         before = left;
         left = left > 0 ? share_out(left, needs, ret_widths) : 0;
     } while (left > 0 && left < before);
+    /* The rest is the state's, which has short words for where there is none. */
     if (left > 0)
         ret_widths[COLUMNS - 1] += left;
 }
@@ -236,6 +237,8 @@ static void render_duty(const struct list_row *row, const int widths[COLUMNS], s
         if (!widths[i])
             continue;
         columns[i].text(row, text);
+        if (columns[i].text == state_text && grid_text_width(grid, text) > widths[i])
+            verdict_brief(row->duty, row->fresh, text);
         bool is_state = columns[i].text == state_text || columns[i].text == duty_text;
         unsigned with = is_state ? attr : GRID_PLAIN;
         if (columns[i].right)
@@ -262,10 +265,11 @@ static void render_server(const struct ui *ui, const struct published *published
     if (bad)
         (void)grid_put(grid, at, column, grid->width - column, GRID_BOLD | GRID_RED, banner);
     else if (snapshot)
-        (void)grid_printf(grid, at, column, GRID_DIM, "%s, PostgreSQL %s, %zu duties%s%s",
+        (void)grid_printf(grid, at, column, GRID_DIM, "%s, PostgreSQL %s, %zu %s%s%s",
                           snapshot->facts.in_recovery ? "standby" : "primary",
                           snapshot->facts.version ? snapshot->facts.version : "?",
-                          snapshot->n_duties, snapshot->facts.direct ? "" : ", POOLED",
+                          snapshot->n_duties, snapshot->n_duties == 1 ? "duty" : "duties",
+                          snapshot->facts.direct ? "" : ", POOLED",
                           snapshot->facts.privileged ? "" : ", UNPRIVILEGED");
     if (bad)
         (void)grid_put(grid, at, 1, 1, GRID_BOLD | GRID_RED, "!");

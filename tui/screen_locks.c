@@ -52,9 +52,18 @@ static void render_server(const struct published *published, struct page *page)
         page_field(page, "Foreign", GRID_PLAIN, "? not readable");
     else
         page_field(page, "Foreign", GRID_PLAIN,
-                   "%" PRId32 " locks of other databases or of an extension: connect there to see "
-                   "them",
+                   "%" PRId32 " locks of other databases (db: the oid) or of an extension",
                    snapshot->foreign_locks);
+    for (size_t i = 0; i < snapshot->n_foreign; i++) {
+        const struct foreign_lock *lock = &snapshot->foreign[i];
+        char key[LOCK_KEY_TEXT_SIZE];
+        int row = page_next(page), width = page->grid->width;
+        lock_key_format(lock->key, key);
+        (void)grid_put(page->grid, row, 2, 24, GRID_BOLD, key);
+        (void)grid_printf(page->grid, row, 27, GRID_PLAIN, "pid %-7" PRId32 " db %" PRId64,
+                          lock->pid, lock->database);
+        (void)grid_put(page->grid, row, 50, width - 50, GRID_PLAIN, lock->name);
+    }
 }
 
 void screen_locks(const struct ui *ui, const struct picture *picture, struct page *page)

@@ -131,6 +131,42 @@ void verdict_words(const struct duty *duty, bool fresh, char out[VERDICT_SIZE])
     (void)snprintf(out, VERDICT_SIZE, "UNKNOWN");
 }
 
+static void led_brief(const struct duty *duty, char out[VERDICT_SIZE])
+{
+    if (too_few(duty))
+        (void)snprintf(out, VERDICT_SIZE, "led, %" PRId32 " of %" PRId32, duty->candidates,
+                       duty->limits.min_candidates);
+    else if (duty->trail.pooled)
+        (void)snprintf(out, VERDICT_SIZE, "led, pooled");
+    else if (waits_long(duty))
+        (void)snprintf(out, VERDICT_SIZE, "led, slow wait");
+    else if (term_missing(duty))
+        (void)snprintf(out, VERDICT_SIZE, "led, no term");
+    else
+        (void)snprintf(out, VERDICT_SIZE, "led");
+}
+
+void verdict_brief(const struct duty *duty, bool fresh, char out[VERDICT_SIZE])
+{
+    char age[WORDS_SIZE];
+    if (!fresh || !duty->read) {
+        (void)snprintf(out, VERDICT_SIZE, "UNKNOWN");
+    } else if (duty->state == DUTY_CONTESTED) {
+        (void)snprintf(out, VERDICT_SIZE, "CONTESTED");
+    } else if (duty->state == DUTY_STALLED) {
+        words_since(duty->run.present ? duty->run.advanced_us : TIME_UNKNOWN, duty->read_upper_us,
+                    age);
+        (void)snprintf(out, VERDICT_SIZE, "STALLED%s%s", *age == '?' ? "" : " ",
+                       *age == '?' ? "" : age);
+    } else if (duty->state == DUTY_VACANT && !duty->trail.ever_owned) {
+        (void)snprintf(out, VERDICT_SIZE, "VACANT");
+    } else if (duty->state == DUTY_LED) {
+        led_brief(duty, out);
+    } else {
+        verdict_words(duty, fresh, out);
+    }
+}
+
 unsigned verdict_attr(enum urgency urgency)
 {
     switch (urgency) {
@@ -181,7 +217,7 @@ static bool broken_down(enum time_style style, int64_t us, struct tm *out)
 {
     time_t seconds = (time_t)(us / SECOND_US);
     return style == TIMES_LOCAL ? localtime_r(&seconds, out) != NULL
-                               : gmtime_r(&seconds, out) != NULL;
+                                : gmtime_r(&seconds, out) != NULL;
 }
 
 /* The date and the offset, whatever is shown of them, take their words from the same place. */

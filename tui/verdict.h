@@ -26,6 +26,9 @@ enum urgency verdict_urgency(const struct duty *duty, bool fresh);
 /* "led", "VACANT 1m08s", "led: 1 of 2 candidates". */
 void verdict_words(const struct duty *duty, bool fresh, char out[VERDICT_SIZE]);
 
+/* The same in at most 14 cells: "led, 1 of 2". */
+void verdict_brief(const struct duty *duty, bool fresh, char out[VERDICT_SIZE]);
+
 /* How it is drawn: bits of enum grid_attr. */
 unsigned verdict_attr(enum urgency urgency);
 

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 
+import psycopg
 import pytest
 
 from tests.support.cluster import Cluster, hold_lock
@@ -32,6 +33,12 @@ def top(pg):
     with Tmux([TOP, "top", "--interval=500ms", pg.conninfo()]) as terminal:
         terminal.wait("worker-3@node-a")
         yield terminal
+
+
+def wait_in_vain(conn, key):
+    """Waits for a lock until the session is ended."""
+    with pytest.raises(psycopg.OperationalError):
+        conn.execute("select pg_advisory_lock(%s)", (key,))
 
 
 def row(terminal, duty):
@@ -78,6 +85,28 @@ def test_find_detail_and_back(top):
     assert "worker-3@node-a" in shown and "worker-2@node-a" not in shown
     top.keys("Escape")
     top.wait(r">.advisory/703")
+
+
+def test_queue_and_foreign_locks(top, pg):
+    """The detail names who waits, the longest first; the view of locks those of other databases."""
+    pg.sql("create database elsewhere")
+    other = hold_lock(pg, 55, dbname="elsewhere", application_name="foreigner")
+    waiters, threads = [], []
+    for name in ("early@node-x", "late@node-y"):
+        waiters.append(pg.connect(application_name=name))
+        threads.append(threading.Thread(target=lambda c=waiters[-1]: wait_in_vain(c, 700)))
+        threads[-1].start()
+        wait_until(lambda n=name: pg.sql("select 1 from pg_locks l join pg_stat_activity a using (pid) "
+                                         "where application_name = %s and not granted", (n,)), f"{name} waits")
+    top.keys("g", "Enter")
+    top.wait(r"1 early@node-x +pid \d+ +waits \d+\w+ .*\n +2 late@node-y +pid \d+ +waits")
+    top.keys("u")
+    top.wait(r"Foreign +1 .*\n +55 +pid \d+ +db \d+ +foreigner")
+    pg.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('early@node-x', 'late@node-y')")
+    for thread, conn in zip(threads, waiters):
+        thread.join()
+        conn.close()
+    other.close()
 
 
 def test_filter_and_sort(top):
