@@ -3,12 +3,14 @@
 #include <stddef.h>
 
 #include "tui/command.h"
+#include "tui/doctor.h"
 #include "tui/key.h"
 #include "tui/ledger.h"
 #include "tui/status.h"
 #include "tui/top.h"
 
 const struct command commands[] = {
+    {"doctor", "whether databases, roles and workers are fit to lead", doctor_run},
     {"key", "the lock of a duty: its key, and who else has it", key_run},
     {"ledger", "shows, installs or prints the ledger", ledger_run},
     {"status", "who leads each duty, for people and scripts", status_run},
