@@ -6,6 +6,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -109,31 +110,45 @@ static struct status_paper paper_of(FILE *out)
     return paper;
 }
 
+/* One line on standard error; names in it are as hostile there as anywhere. */
+static void say(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static void say(const char *format, ...)
+{
+    const struct status_paper paper = paper_of(stderr);
+    va_list args;
+    va_start(args, format);
+    CLEANUP(free_charp) char *text = xvasprintf(format, args);
+    va_end(args);
+    status_words_print(&paper, text, stderr);
+}
+
+static void complain_of_server(const struct status_view *view, size_t server)
+{
+    const struct published *published = view->picture->servers[server];
+    const struct section *failed = NULL;
+    size_t position = 0;
+    if (!status_snapshot(view, server)) {
+        say("pgleader status: server \"%s\": %s", published->server, status_down_reason(published));
+        return;
+    }
+    while ((failed = status_failed_section(published, &position)))
+        say("pgleader status: server \"%s\": could not read %s: %s", published->server,
+            failed->name, failed->message ? failed->message : "no answer");
+}
+
 /* What is wrong goes to standard error where standard output has no place for it. */
 static void complain(const struct arguments *arguments, const struct status_view *view)
 {
-    for (size_t i = 0; i < view->picture->n && (arguments->json || arguments->csv); i++) {
-        const struct published *server = view->picture->servers[i];
-        const struct section *failed = NULL;
-        size_t position = 0;
-        if (!status_snapshot(view, i)) {
-            (void)fprintf(stderr, "pgleader status: server \"%s\": %s\n", server->server,
-                          status_down_reason(server));
-            continue;
-        }
-        while ((failed = status_failed_section(server, &position)))
-            (void)fprintf(stderr, "pgleader status: server \"%s\": could not read %s: %s\n",
-                          server->server, failed->name,
-                          failed->message ? failed->message : "no answer");
+    for (size_t i = 0; i < view->picture->n && (arguments->json || arguments->csv); i++)
+        complain_of_server(view, i);
+    for (size_t i = 0; i < view->n_missing; i++) {
+        const char *duty = view->missing[i];
+        bool lock = strncmp(duty, "advisory/", strlen("advisory/")) == 0;
+        say("pgleader status: could not find duty \"%s\": no server that was read knows it", duty);
+        say("hint: %s", lock ? "a lock that nobody has named is known only while it is held."
+                             : "`pgleader status` without a DUTY lists those that are known.");
     }
-    for (size_t i = 0; i < view->n_missing; i++)
-        (void)fprintf(stderr,
-                      "pgleader status: could not find duty \"%s\": no server that was read knows "
-                      "it\n%s",
-                      view->missing[i],
-                      strncmp(view->missing[i], "advisory/", strlen("advisory/")) == 0
-                          ? "hint: a lock that nobody has named is known only while it is held.\n"
-                          : "hint: `pgleader status` without a DUTY lists those that are known.\n");
 }
 
 /* Everything is written at once; false where it could not be, with errno. */

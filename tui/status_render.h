@@ -17,6 +17,9 @@ struct status_paper {
 void status_text_render(const struct status_view *view, const struct status_paper *paper,
                         FILE *out);
 
+/* One line of words, whatever names stand in them. */
+void status_words_print(const struct status_paper *paper, const char *words, FILE *out);
+
 /* As runbook/status-json.md and tui/status.schema.json say. */
 void status_json_render(const struct status_view *view, FILE *out);
 

@@ -352,8 +352,8 @@ static void print_table(const struct status_view *view, const struct status_pape
     grid_free(table.ruler);
 }
 
-/* A line of words; on a terminal it is broken by the terminal, never cut: it says why. */
-static void print_words(const struct status_paper *paper, const char *words, FILE *out)
+/* On a terminal it is broken by the terminal, never cut: it says why. */
+void status_words_print(const struct status_paper *paper, const char *words, FILE *out)
 {
     struct grid *ruler = grid_new(1, 1, paper->unicode);
     struct grid *grid = grid_new(grid_text_width(ruler, words), 1, paper->unicode);
@@ -382,20 +382,21 @@ static void print_up(const struct status_view *view, size_t server,
                              : arena_printf(arena, "ledger %" PRId32, facts->ledger_version);
     char at[PLAIN_SIZE];
     plain_time(at, status_snapshot(view, server)->read_upper_us);
-    print_words(paper,
-                arena_printf(arena,
-                             "server %s: up, %s, PostgreSQL %s, database %s, %s%s, at %.19sZ",
-                             view->picture->servers[server]->server, role_words(view, server),
-                             facts->version, facts->database, ledger,
-                             facts->direct ? "" : ", behind a pooler", at),
-                out);
+    status_words_print(
+        paper,
+        arena_printf(arena, "server %s: up, %s, PostgreSQL %s, database %s, %s%s, at %.19sZ",
+                     view->picture->servers[server]->server, role_words(view, server),
+                     facts->version, facts->database, ledger,
+                     facts->direct ? "" : ", behind a pooler", at),
+        out);
     if (!facts->privileged)
-        print_words(paper,
-                    "  unprivileged: without pg_read_all_stats ages, addresses and identities are "
-                    "unknown",
-                    out);
+        status_words_print(
+            paper,
+            "  unprivileged: without pg_read_all_stats ages, addresses and identities are "
+            "unknown",
+            out);
     if (facts->in_recovery)
-        print_words(paper, "  who leads is known at its primary only", out);
+        status_words_print(paper, "  who leads is known at its primary only", out);
 }
 
 static void print_down(const struct status_view *view, size_t server,
@@ -406,10 +407,10 @@ static void print_down(const struct status_view *view, size_t server,
     if (published->snapshot)
         age = arena_printf(arena, "; the last good picture is %s old",
                            span(arena, view->picture->taken_us - published->success_monotonic_us));
-    print_words(paper,
-                arena_printf(arena, "server %s: DOWN: %s%s", published->server,
-                             status_down_reason(published), age),
-                out);
+    status_words_print(paper,
+                       arena_printf(arena, "server %s: DOWN: %s%s", published->server,
+                                    status_down_reason(published), age),
+                       out);
 }
 
 static void print_server(const struct status_view *view, size_t server,
@@ -423,10 +424,10 @@ static void print_server(const struct status_view *view, size_t server,
     }
     print_up(view, server, paper, arena, out);
     while ((failed = status_failed_section(view->picture->servers[server], &position)))
-        print_words(paper,
-                    arena_printf(arena, "  could not read %s: %s", failed->name,
-                                 failed->message ? failed->message : "no answer"),
-                    out);
+        status_words_print(paper,
+                           arena_printf(arena, "  could not read %s: %s", failed->name,
+                                        failed->message ? failed->message : "no answer"),
+                           out);
 }
 
 void status_text_render(const struct status_view *view, const struct status_paper *paper, FILE *out)

@@ -27,7 +27,7 @@ const char *status_down_reason(const struct published *server)
         if (!server->sections[i].up && server->sections[i].message)
             return server->sections[i].message;
     }
-    return server->stats.tried ? "could not poll: no answer" : "could not poll: no answer yet";
+    return "could not poll: no answer in time";
 }
 
 /* Progress is only decoration, and so is what names sessions and servers. */

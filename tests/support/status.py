@@ -13,7 +13,15 @@ from .cluster import ROOT
 from .exporter import program
 
 SCHEMA = json.loads((ROOT / "tui/status.schema.json").read_text())
-CHECK = jsonschema.Draft7Validator(SCHEMA)
+
+
+def strict(node):
+    """The schema with no room for what it does not name: readers ignore a new field, the tests do not."""
+    kept = {k: strict(v) if isinstance(v, dict) else v for k, v in node.items()}
+    return {**kept, "additionalProperties": False} if "properties" in node and "required" in node else kept
+
+
+CHECK = jsonschema.Draft7Validator(strict(SCHEMA))
 
 
 def environment(**more):
