@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -248,6 +249,9 @@ static void close_app(struct app *app)
 
 int app_run(const struct app_options *options, struct config *config)
 {
+    /* One heap for the resolver's threads too, and large blocks go back to the system. */
+    (void)mallopt(M_ARENA_MAX, 1);
+    (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
     struct app *app = xcalloc(1, sizeof *app);
     struct error err = {0};
     app->options = options;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 const char *const list_order_names[ORDERS] = {"attention", "duty", "owner", "held", "wait"};
 
@@ -97,11 +98,23 @@ void list_build(const struct picture *picture, enum list_order order, bool inver
         if (list.n > first)
             qsort_r(list.rows + first, list.n - first, sizeof *list.rows, compare_rows, &sorting);
     }
+    list.taken_us = picture->taken_us;
+    list.order = order;
+    list.inverted = inverted;
+    list.filter = xstrdup(filter);
     *ret_list = list;
+}
+
+bool list_is_of(const struct list *list, const struct picture *picture, enum list_order order,
+                bool inverted, const char *filter)
+{
+    return list->filter && list->taken_us == picture->taken_us && list->order == order &&
+           list->inverted == inverted && text_equal(list->filter, filter);
 }
 
 void list_done(struct list *list)
 {
+    free(list->filter);
     free(list->rows);
     *list = (struct list){0};
 }

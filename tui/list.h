@@ -21,12 +21,20 @@ struct list {
     size_t n;
     size_t n_duties; /* before the filter */
     size_t counts[URGENCY_GONE + 1];
+    int64_t taken_us; /* of the picture; with the next three what it was made of */
+    enum list_order order;
+    bool inverted;
+    char *filter;
 };
 
 /* filter: "" is everything. Servers have lines of their own where there are several. */
 void list_build(const struct picture *picture, enum list_order order, bool inverted,
                 const char *filter, struct list *ret_list);
 void list_done(struct list *list);
+
+/* True if list_build of these would give the same list again. */
+bool list_is_of(const struct list *list, const struct picture *picture, enum list_order order,
+                bool inverted, const char *filter);
 
 /* True if the duty, its owner, its key or its state holds the text, whatever the case. */
 bool list_row_matches(const struct list_row *row, const char *text);

@@ -8,6 +8,8 @@
 #include "observe/bounds.h"
 #include "tui/screen.h"
 
+enum { BEGAN_WIDTH = 26 }; /* "began 2026-11-29 16:35:59Z" */
+
 struct view {
     const struct ui *ui;
     const struct duty *duty;
@@ -189,7 +191,8 @@ static void render_queue(const struct view *view, struct page *page)
                        *waiter->name ? waiter->name : "(no name)");
         (void)grid_printf(page->grid, row, 5 + name, GRID_PLAIN, "pid %-7" PRId32 " waits %-7s",
                           waiter->pid, waits);
-        (void)grid_printf(page->grid, row, 32 + name, GRID_DIM, "began %s", began);
+        if (width >= 32 + name + BEGAN_WIDTH)
+            (void)grid_printf(page->grid, row, 32 + name, GRID_DIM, "began %s", began);
     }
     if (duty->n_queue == QUEUE_SHOWN && (size_t)duty->waiters > duty->n_queue)
         (void)grid_printf(page->grid, page_next(page), 4, GRID_PLAIN, "and %zu more",

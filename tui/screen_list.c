@@ -167,6 +167,8 @@ static int needed(const struct list *list, const struct column *column, const st
         if (!list->rows[i].duty)
             continue;
         column->text(&list->rows[i], text);
+        if (strlen(text) <= (size_t)most)
+            continue; /* no text has more cells than bytes */
         int width = grid_text_width(grid, text);
         most = width > most ? width : most;
     }

@@ -106,8 +106,10 @@ static void bring_error_back(int aside)
     CLEANUP(close_fdp) int said = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     (void)dup2(aside, STDERR_FILENO);
     (void)close(aside);
+    if (said < 0)
+        return;
     (void)lseek(said, 0, SEEK_SET);
-    while (said >= 0 && (n = read(said, text, sizeof text)) > 0) {
+    while ((n = read(said, text, sizeof text)) > 0) {
         if (write(STDERR_FILENO, text, (size_t)n) != n)
             return;
     }

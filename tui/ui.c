@@ -82,8 +82,10 @@ static void find_again(struct ui *ui, const struct picture *picture)
 
 void ui_settle(struct ui *ui, const struct picture *picture, int width, int height)
 {
-    list_done(&ui->list);
-    list_build(picture, ui->order, ui->inverted, ui->filter, &ui->list);
+    if (!list_is_of(&ui->list, picture, ui->order, ui->inverted, ui->filter)) {
+        list_done(&ui->list);
+        list_build(picture, ui->order, ui->inverted, ui->filter, &ui->list);
+    }
     if (!ui->server) {
         ui->cursor = first_duty(&ui->list);
         remember(ui, picture);

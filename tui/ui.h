@@ -45,8 +45,8 @@ void ui_done(struct ui *ui);
 /* A key, on the picture that is shown. */
 enum ui_wish ui_key(struct ui *ui, const struct picture *picture, int code);
 
-/* After a key, a new picture or another size: builds the list and puts the cursor on the duty it
- * was on. The list points into the picture until the next call. */
+/* After a key, a new picture or another size: builds the list anew if need be and puts the cursor
+ * on the duty it was on. The list points into the picture until the next call. */
 void ui_settle(struct ui *ui, const struct picture *picture, int width, int height);
 
 /* The duty under the cursor, or NULL where it is no longer there. */

@@ -135,6 +135,51 @@ def test_pause_keeps_the_picture(top, pg):
     conn.close()
 
 
+def test_another_interval(top, pg):
+    """Sessions and picture stay; the next look comes at the new pace."""
+    sessions = "select count(*) from pg_stat_activity where application_name = 'pgleader'"
+    before = pg.sql(sessions)
+    top.keys("-")
+    top.wait("every 1s")
+    assert row(top, 700)
+    conn = hold_lock(pg, 792, application_name="later@node-d")
+    top.wait("later@node-d")
+    assert pg.sql(sessions) == before
+    conn.close()
+    top.keys("+", "+")
+    top.wait("No oftener than that")
+
+
+def test_several_servers(pg, tmp_path):
+    """Each has its line; one that is away hides nothing of the other, nor can it be taken for quiet."""
+    config = tmp_path / "pgleader.yml"
+    config.write_text(f"""servers:
+  - name: here
+    conninfo: {pg.conninfo()}
+    duties: [{{duty: jobs/third, lock: 702}}, {{duty: jobs/nobody, lock: 9}}]
+  - name: away
+    conninfo: {pg.conninfo(port=1)}
+""")
+    with Tmux([TOP, "top", f"--config={config}"], width=120) as top:
+        top.wait("1 of 2 servers live")
+        lines = top.wait("away  NO PICTURE YET: could not connect: Connection refused").splitlines()
+        assert "here" in lines[3] and "jobs/nobody" in lines[4] and "VACANT" in lines[4]
+        assert top.line("jobs/third").split()[1] == "worker-2@node-a"
+        top.keys("q")
+        assert top.ended() == 0
+    with Tmux([TOP, "top", f"--config={config}", "--server=here"], width=120) as top:
+        assert "pgleader  here  primary" in top.wait("worker-2@node-a")
+
+
+def test_too_little_privilege_is_said(pg):
+    """Such a role sees who holds a lock, but cannot tell one session from another of the same pid."""
+    pg.sql("create role plain login")
+    with Tmux([TOP, "top", pg.conninfo(user="plain")], width=140) as top:
+        assert "UNPRIVILEGED" in top.wait("worker-0@node-a").splitlines()[0]
+        top.keys("Enter")
+        top.wait(r"Session +pid \d+, began \?")
+
+
 def test_help_lists_every_key(top):
     top.keys("?")
     shown = top.wait("KEYS")
@@ -183,6 +228,14 @@ def test_ctrl_c_ends_it(top):
     top.keys("C-c")
     assert top.ended() == 128 + signal.SIGINT
     assert top.restored()
+
+
+def test_ctrl_z_gives_the_terminal_back(top):
+    pid = top.pid()
+    top.keys("C-z")
+    assert top.ended() == 128 + signal.SIGSTOP
+    assert top.restored()
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_nothing_else_reaches_the_screen(pg):
