@@ -8,6 +8,7 @@
 #include "tui/ledger.h"
 #include "tui/status.h"
 #include "tui/top.h"
+#include "tui/yield_command.h"
 
 const struct command commands[] = {
     {"doctor", "whether databases, roles and workers are fit to lead", doctor_run},
@@ -15,5 +16,6 @@ const struct command commands[] = {
     {"ledger", "shows, installs or prints the ledger", ledger_run},
     {"status", "who leads each duty, for people and scripts", status_run},
     {"top", "who leads, live on the terminal", top_run},
+    {"yield", "moves a duty away from who leads it now", yield_run},
     {0},
 };
