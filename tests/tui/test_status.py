@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.cluster import Cluster, free_port, hold_lock
 from tests.support.pooler import Pooler
-from tests.support.scene import (SEED_LEASE, clock, config, holding, lease_duty, lock_duty, pid_of, server, take_lease,
-                                 waiting)
+from tests.support.scene import (SEED_LEASE, clock, config, holding, lease_duty, lock_duty, majors, pid_of, server,
+                                 take_lease, waiting)
 from tests.support.status import Picture, status, table
 
 WORK, FREE, NIGHTLY, PLAIN = "jobs/work", "jobs/free", "reports/nightly", "jobs/plain"
@@ -75,6 +75,19 @@ def test_a_duty_of_the_ledger(pg, leader):
     assert seconds(run["deadline_at"]) == pytest.approx(seconds(run["started_at"]) + 3600, abs=1e-3)
     assert run["finished_at"] is None and 0 < run["progress_age_seconds"] < 600
     assert duty["lease"] is None
+
+
+@pytest.mark.parametrize("major", sorted({majors()[0], majors()[-1]}))
+def test_the_oldest_and_the_newest_version(major):
+    """The same JSON from the oldest and the newest PostgreSQL; 12 and 13 cannot tell since when a session waits."""
+    with Cluster(major) as cluster:
+        cluster.install_ledger()
+        cluster.sql("select pgleader.register_duty(%s, lock_key => 1)", (WORK,))
+        with holding(cluster, 1, "worker-1") as conn, waiting(cluster, 1):
+            generation, = conn.execute("select pgleader.begin_term(%s, 'worker-1')", (WORK,)).fetchone()
+            duty = Picture(cluster.conninfo(), expect=0).duty(WORK)
+    assert (duty["state"], duty["generation"], duty["owner"]["usename"], duty["waiters"]) == ("led", generation, "postgres", 1)
+    assert (duty["oldest_wait_seconds"] is None) == (major < 14)
 
 
 def test_a_lease(pg, written):
