@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* Findings as text and as JSON. */
-#include "base/text.h"
 #include "tui/doctor.h"
+#include "tui/harmless.h"
+#include "tui/json.h"
 
 const char *severity_name(enum severity severity)
 {
@@ -11,18 +12,6 @@ const char *severity_name(enum severity severity)
         [SEVERITY_PROBLEM] = "problem",
     };
     return names[severity];
-}
-
-/* Names of roles, tables and duties may hold anything; a terminal obeys none of it. */
-static void print_plain(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool wide_control =
-            c == 0xc2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xa0;
-        (void)putc(c < ' ' || c == 0x7f || wide_control ? '?' : c, out);
-        text += wide_control;
-    }
 }
 
 static size_t count(const struct doctor *doctor, enum severity severity)
@@ -68,9 +57,9 @@ void doctor_print(const struct doctor *doctor, FILE *out)
             (void)fprintf(out, "%-8s %s: %s\n", severity_name(finding->severity),
                           finding->check->id, finding->check->title);
         (void)fputs("         ", out);
-        print_plain(out, finding->server ? finding->server : "");
+        print_harmless(out, finding->server ? finding->server : "");
         (void)fputs(finding->server ? ": " : "", out);
-        print_plain(out, finding->evidence);
+        print_harmless(out, finding->evidence);
         (void)putc('\n', out);
         if (is_last_of_check(doctor, i))
             (void)fprintf(out, "  remedy %s\n", finding->check->remedy);
@@ -86,43 +75,38 @@ void doctor_print(const struct doctor *doctor, FILE *out)
         count_looked(doctor), doctor->n_servers, doctor->n_servers == 1 ? "" : "s");
 }
 
-static void print_member(FILE *out, const char *between, const char *name, const char *value)
-{
-    (void)fprintf(out, "%s\"%s\":", between, name);
-    if (!value) {
-        (void)fputs("null", out);
-        return;
-    }
-    (void)putc('"', out);
-    text_json_escape(out, value);
-    (void)putc('"', out);
-}
-
 void doctor_print_json(const struct doctor *doctor, FILE *out)
 {
-    (void)fprintf(out, "{\"fit\":%s,\"checks\":%zu,\"servers\":[",
-                  doctor_status(doctor) == DOCTOR_FIT ? "true" : "false", count_checks());
+    struct json json = {.out = out};
+    json_open(&json, NULL, '{');
+    json_bool(&json, "fit", doctor_status(doctor) == DOCTOR_FIT);
+    json_integer(&json, "checks", (int64_t)count_checks());
+    json_open(&json, "servers", '[');
     for (size_t i = 0; i < doctor->n_servers; i++) {
         const struct doctor_server *server = &doctor->servers[i];
-        print_member(out, i ? ",{" : "{", "server", server->config->name);
-        (void)fprintf(out, ",\"looked\":%s", server->looked ? "true" : "false");
-        print_member(out, ",", "version", server->looked ? server->facts.version : NULL);
-        print_member(out, ",", "system_identifier",
-                     server->looked ? server->facts.system_identifier : NULL);
-        print_member(out, ",", "error", server->looked ? NULL : server->error.message);
-        (void)putc('}', out);
+        const struct doctor_facts *facts = &server->facts;
+        json_open(&json, NULL, '{');
+        json_text(&json, "server", server->config->name);
+        json_bool(&json, "looked", server->looked);
+        json_text(&json, "version", server->looked ? facts->version : NULL);
+        json_text(&json, "system_identifier", server->looked ? facts->system_identifier : NULL);
+        json_text(&json, "error", server->looked ? NULL : server->error.message);
+        json_close(&json, '}');
     }
-    (void)fputs("],\"findings\":[", out);
+    json_close(&json, ']');
+    json_open(&json, "findings", '[');
     for (size_t i = 0; i < doctor->n_findings; i++) {
         const struct finding *finding = &doctor->findings[i];
-        print_member(out, i ? ",{" : "{", "id", finding->check->id);
-        print_member(out, ",", "severity", severity_name(finding->severity));
-        print_member(out, ",", "server", finding->server);
-        print_member(out, ",", "evidence", finding->evidence);
-        print_member(out, ",", "remedy", finding->check->remedy);
-        (void)putc('}', out);
+        json_open(&json, NULL, '{');
+        json_text(&json, "id", finding->check->id);
+        json_text(&json, "severity", severity_name(finding->severity));
+        json_text(&json, "server", finding->server);
+        json_text(&json, "evidence", finding->evidence);
+        json_text(&json, "remedy", finding->check->remedy);
+        json_close(&json, '}');
     }
-    (void)fputs("]}\n", out);
+    json_close(&json, ']');
+    json_close(&json, '}');
 }
 
 void doctor_print_list(FILE *out)

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 
 #include "base/text.h"
+#include "tui/harmless.h"
+#include "tui/json.h"
 #include "tui/key.h"
 #include "tui/known_keys.h"
 
@@ -35,6 +37,16 @@ bool key_look_up(struct key_report *report)
     return false;
 }
 
+/* A key alone says nothing of whose it is: the first duty of a server that has it is the answer,
+ * another is a collision. */
+static bool is_answer(const struct key_report *report, const char *server, const char *duty)
+{
+    if (report->n_remarks == 0)
+        return true;
+    const struct key_collision last = report->remarks[report->n_remarks - 1];
+    return !text_equal(last.server, server) || text_equal(last.with, duty);
+}
+
 static void compare_duty(struct key_report *report, const struct config_duty *duty,
                          const char *server, const char *from)
 {
@@ -44,12 +56,7 @@ static void compare_duty(struct key_report *report, const struct config_duty *du
     bool same = text_equal(duty->name, report->duty);
     const struct key_collision found = {server, from, duty->name, !now};
     if (duty->mechanism == MECHANISM_LOCK && (now || next)) {
-        /* A key alone says nothing of whose it is: its first duty is an answer, no collision. */
-        const struct key_collision *last =
-            report->n_remarks ? &report->remarks[report->n_remarks - 1] : NULL;
-        bool first =
-            !last || !text_equal(last->server, server) || text_equal(last->with, duty->name);
-        if (same || (!report->duty && first))
+        if (same || (!report->duty && is_answer(report, server, duty->name)))
             report->remarks[report->n_remarks++] = found;
         else
             report->collisions[report->n_collisions++] = found;
@@ -156,35 +163,26 @@ static void print_text(const struct key_report *report, FILE *out)
         print_found(&report->collisions[i], true, out);
     for (size_t i = 0; i < report->n_remarks; i++)
         print_found(&report->remarks[i], false, out);
-    for (size_t i = 0; i < report->n_others; i++)
-        (void)fprintf(out, "but          %s\n", report->others[i]);
-}
-
-static void print_member(FILE *out, const char *name, const char *value)
-{
-    (void)fprintf(out, "\"%s\":", name);
-    if (!value) {
-        (void)fputs("null", out);
-        return;
+    for (size_t i = 0; i < report->n_others; i++) {
+        (void)fputs("but          ", out);
+        print_harmless(out, report->others[i]);
+        (void)putc('\n', out);
     }
-    (void)putc('"', out);
-    text_json_escape(out, value);
-    (void)putc('"', out);
 }
 
-static void print_list(FILE *out, const char *name, const struct key_collision *items, size_t n)
+static void print_list(struct json *json, const char *name, const struct key_collision *items,
+                       size_t n)
 {
-    (void)fprintf(out, ",\"%s\":[", name);
+    json_open(json, name, '[');
     for (size_t i = 0; i < n; i++) {
-        (void)fputs(i ? ",{" : "{", out);
-        print_member(out, "server", items[i].server);
-        (void)putc(',', out);
-        print_member(out, "source", items[i].source);
-        (void)putc(',', out);
-        print_member(out, "with", items[i].with);
-        (void)fprintf(out, ",\"reserved\":%s}", items[i].reserved ? "true" : "false");
+        json_open(json, NULL, '{');
+        json_text(json, "server", items[i].server);
+        json_text(json, "source", items[i].source);
+        json_text(json, "with", items[i].with);
+        json_bool(json, "reserved", items[i].reserved);
+        json_close(json, '}');
     }
-    (void)putc(']', out);
+    json_close(json, ']');
 }
 
 static char *captured(const struct key_report *report,
@@ -207,37 +205,35 @@ static void print_json(const struct key_report *report, FILE *out)
     char text[LOCK_KEY_TEXT_SIZE];
     CLEANUP(free_charp) char *psql = captured(report, print_psql);
     CLEANUP(free_charp) char *call = captured(report, print_call);
+    struct json json = {.out = out};
     lock_key_format(report->key, text);
-    (void)putc('{', out);
-    print_member(out, "duty", report->duty);
-    (void)putc(',', out);
-    print_member(out, "environment", report->environment);
-    (void)putc(',', out);
-    print_member(out, "key", text);
-    (void)fprintf(out, ",\"classid\":%" PRIu32 ",\"objid\":%" PRIu32 ",\"objsubid\":%d,",
-                  report->key.classid, report->key.objid, report->key.objsubid);
-    print_member(out, "lock_call", call);
-    (void)putc(',', out);
-    print_member(out, "find_owner", psql);
-    (void)fputs(",\"compared\":[", out);
+    json_open(&json, NULL, '{');
+    json_text(&json, "duty", report->duty);
+    json_text(&json, "environment", report->environment);
+    json_text(&json, "key", text);
+    json_integer(&json, "classid", report->key.classid);
+    json_integer(&json, "objid", report->key.objid);
+    json_integer(&json, "objsubid", report->key.objsubid);
+    json_text(&json, "lock_call", call);
+    json_text(&json, "find_owner", psql);
+    json_open(&json, "compared", '[');
     for (size_t i = 0; i < report->n_sources; i++) {
         const struct key_source *source = &report->sources[i];
-        (void)fputs(i ? ",{" : "{", out);
-        print_member(out, "server", source->server->name);
-        (void)fprintf(out, ",\"ledger\":%s,\"registry_duties\":%zu,\"config_duties\":%zu}",
-                      source->registry.installed ? "true" : "false", source->registry.n,
-                      source->server->n_duties);
+        json_open(&json, NULL, '{');
+        json_text(&json, "server", source->server->name);
+        json_bool(&json, "ledger", source->registry.installed);
+        json_integer(&json, "registry_duties", (int64_t)source->registry.n);
+        json_integer(&json, "config_duties", (int64_t)source->server->n_duties);
+        json_close(&json, '}');
     }
-    (void)putc(']', out);
-    print_list(out, "collisions", report->collisions, report->n_collisions);
-    print_list(out, "found", report->remarks, report->n_remarks);
-    (void)fputs(",\"differs\":[", out);
-    for (size_t i = 0; i < report->n_others; i++) {
-        (void)fputs(i ? ",\"" : "\"", out);
-        text_json_escape(out, report->others[i]);
-        (void)putc('"', out);
-    }
-    (void)fputs("]}\n", out);
+    json_close(&json, ']');
+    print_list(&json, "collisions", report->collisions, report->n_collisions);
+    print_list(&json, "found", report->remarks, report->n_remarks);
+    json_open(&json, "differs", '[');
+    for (size_t i = 0; i < report->n_others; i++)
+        json_text(&json, NULL, report->others[i]);
+    json_close(&json, ']');
+    json_close(&json, '}');
 }
 
 void key_print(const struct key_report *report, bool json, FILE *out)

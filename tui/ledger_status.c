@@ -2,13 +2,14 @@
 /* pgleader ledger status: what is there, what is missing, what differs. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "tui/command.h"
+#include "tui/harmless.h"
+#include "tui/json.h"
 #include "tui/ledger_command.h"
 #include "tui/ledger_facts.h"
+#include "tui/plain.h"
 #include "tui/talk.h"
 
 static const int64_t look_within_us = 10 * SECOND_US;
@@ -19,15 +20,6 @@ struct view {
     struct drift *drift;
     size_t n_drift;
 };
-
-static void format_time(int64_t us, char *out, size_t size)
-{
-    time_t seconds = (time_t)(us / SECOND_US);
-    struct tm tm;
-    if (us == TIME_UNKNOWN || !gmtime_r(&seconds, &tm) ||
-        strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-        (void)snprintf(out, size, "unknown");
-}
 
 static const char *state_of(const struct ledger_facts *facts)
 {
@@ -54,64 +46,65 @@ static void print_view(const struct view *view, FILE *out)
         (void)fprintf(out, "  version   %d, this pgleader brings %d: %s\n", facts->version,
                       ledger_program_version(), state_of(facts));
     for (size_t i = 0; i < facts->n_files; i++) {
-        char when[32];
-        format_time(facts->files[i].installed_at_us, when, sizeof when);
-        (void)fprintf(out, "  file      %-20s %s by %s\n", facts->files[i].file, when,
-                      facts->files[i].installed_by);
+        char when[PLAIN_SIZE];
+        plain_time(when, facts->files[i].installed_at_us);
+        (void)fprintf(out, "  file      %-20s %s by ", facts->files[i].file, when);
+        print_harmless(out, facts->files[i].installed_by);
+        (void)putc('\n', out);
     }
     if (facts->registry.read)
         (void)fprintf(out, "  registry  %zu duties\n", facts->registry.n);
-    for (size_t i = 0; i < facts->n_missing; i++)
-        (void)fprintf(out, "  missing   %s: %s\n            remedy: %s\n", facts->missing[i].what,
-                      facts->missing[i].loss, facts->missing[i].statement);
-    for (size_t i = 0; i < view->n_drift; i++)
-        (void)fprintf(out, "  differs   %s\n", view->drift[i].sentence);
+    for (size_t i = 0; i < facts->n_missing; i++) {
+        (void)fputs("  missing   ", out);
+        print_harmless(out, facts->missing[i].what);
+        (void)fprintf(out, ": %s\n            remedy: ", facts->missing[i].loss);
+        print_harmless(out, facts->missing[i].statement);
+        (void)putc('\n', out);
+    }
+    for (size_t i = 0; i < view->n_drift; i++) {
+        (void)fputs("  differs   ", out);
+        print_harmless(out, view->drift[i].sentence);
+        (void)putc('\n', out);
+    }
 }
 
-static void print_text(FILE *out, const char *name, const char *value)
-{
-    (void)fprintf(out, "\"%s\":\"", name);
-    text_json_escape(out, value ? value : "");
-    (void)putc('"', out);
-}
-
-static void print_view_json(const struct view *view, FILE *out)
+static void print_view_json(const struct view *view, struct json *json)
 {
     const struct ledger_facts *facts = &view->facts;
-    (void)putc('{', out);
-    print_text(out, "server", view->server);
-    (void)fprintf(out, ",\"version\":%d,\"program_version\":%d,\"state\":\"%s\",\"files\":[",
-                  facts->version, ledger_program_version(), state_of(facts));
+    json_open(json, NULL, '{');
+    json_text(json, "server", view->server);
+    json_integer(json, "version", facts->version);
+    json_integer(json, "program_version", ledger_program_version());
+    json_text(json, "state", state_of(facts));
+    json_open(json, "files", '[');
     for (size_t i = 0; i < facts->n_files; i++) {
-        char when[32];
-        format_time(facts->files[i].installed_at_us, when, sizeof when);
-        (void)fprintf(out, "%s{\"version\":%d,", i ? "," : "", facts->files[i].version);
-        print_text(out, "file", facts->files[i].file);
-        (void)putc(',', out);
-        print_text(out, "installed_at", when);
-        (void)putc(',', out);
-        print_text(out, "installed_by", facts->files[i].installed_by);
-        (void)putc('}', out);
+        json_open(json, NULL, '{');
+        json_integer(json, "version", facts->files[i].version);
+        json_text(json, "file", facts->files[i].file);
+        json_time(json, "installed_at", facts->files[i].installed_at_us);
+        json_text(json, "installed_by", facts->files[i].installed_by);
+        json_close(json, '}');
     }
-    (void)fprintf(out, "],\"registry_duties\":%zu,\"missing\":[", facts->registry.n);
+    json_close(json, ']');
+    json_integer(json, "registry_duties", (int64_t)facts->registry.n);
+    json_open(json, "missing", '[');
     for (size_t i = 0; i < facts->n_missing; i++) {
-        (void)fputs(i ? ",{" : "{", out);
-        print_text(out, "what", facts->missing[i].what);
-        (void)putc(',', out);
-        print_text(out, "loss", facts->missing[i].loss);
-        (void)putc(',', out);
-        print_text(out, "remedy", facts->missing[i].statement);
-        (void)putc('}', out);
+        json_open(json, NULL, '{');
+        json_text(json, "what", facts->missing[i].what);
+        json_text(json, "loss", facts->missing[i].loss);
+        json_text(json, "remedy", facts->missing[i].statement);
+        json_close(json, '}');
     }
-    (void)fputs("],\"differs\":[", out);
+    json_close(json, ']');
+    json_open(json, "differs", '[');
     for (size_t i = 0; i < view->n_drift; i++) {
-        (void)fputs(i ? ",{" : "{", out);
-        print_text(out, "duty", view->drift[i].duty);
-        (void)putc(',', out);
-        print_text(out, "sentence", view->drift[i].sentence);
-        (void)putc('}', out);
+        json_open(json, NULL, '{');
+        json_text(json, "duty", view->drift[i].duty);
+        json_text(json, "sentence", view->drift[i].sentence);
+        json_close(json, '}');
     }
-    (void)fputs("]}", out);
+    json_close(json, ']');
+    json_close(json, '}');
 }
 
 static bool look(const struct config_server *server, struct arena *arena, struct view *view,
@@ -135,35 +128,40 @@ static bool look(const struct config_server *server, struct arena *arena, struct
     return err->kind == ERROR_NONE;
 }
 
+/* Looks at one server and shows it; its exit status. */
+static int show(const struct config_server *server, struct arena *arena, struct json *json)
+{
+    struct view view = {0};
+    struct error err = {0}, told = {0};
+    if (!look(server, arena, &view, &err)) {
+        (void)error_set(&told, err.kind, "could not look at %s: %s", server->name, err.message);
+        error_hint(&told, "%s", err.hint);
+        return command_fail("ledger", &told, talk_status(&err));
+    }
+    if (json)
+        print_view_json(&view, json);
+    else
+        print_view(&view, stdout);
+    return is_well(&view) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int ledger_status(const struct config *config, const struct ledger_arguments *arguments)
 {
     struct arena *arena = arena_new();
+    struct json json = {.out = stdout};
     int status = EXIT_SUCCESS;
-    const char *between = "";
-    if (arguments->json)
-        (void)fputs("{\"servers\":[", stdout);
+    if (arguments->json) {
+        json_open(&json, NULL, '{');
+        json_open(&json, "servers", '[');
+    }
     for (size_t i = 0; i < config->n_servers; i++) {
-        struct view view = {0};
-        struct error err = {0}, told = {0};
-        int worse = EXIT_FAILURE;
-        if (!look(&config->servers[i], arena, &view, &err)) {
-            (void)error_set(&told, err.kind, "could not look at %s: %s", config->servers[i].name,
-                            err.message);
-            error_hint(&told, "%s", err.hint);
-            worse = command_fail("ledger", &told, talk_status(&err));
-        } else {
-            (void)fputs(between, stdout);
-            between = arguments->json ? "," : "";
-            if (arguments->json)
-                print_view_json(&view, stdout);
-            else
-                print_view(&view, stdout);
-            worse = is_well(&view) ? EXIT_SUCCESS : EXIT_FAILURE;
-        }
+        int worse = show(&config->servers[i], arena, arguments->json ? &json : NULL);
         status = worse > status ? worse : status;
     }
-    if (arguments->json)
-        (void)puts("]}");
+    if (arguments->json) {
+        json_close(&json, ']');
+        json_close(&json, '}');
+    }
     arena_free(arena);
     return status;
 }
