@@ -28,7 +28,7 @@ struct app {
     int64_t *journaled_us; /* for each server: the good poll whose events are in the journal */
     struct picture picture;
     struct ui ui;
-    struct term *term;
+    struct terminal *term;
     struct grid *drawn; /* what the terminal shows; NULL: nothing of ours */
     int signals;
     int64_t due_us; /* when the screen changes by itself */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <term.h>
 #include <termios.h>
 
 #include <curses.h>
@@ -17,12 +18,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-/* Its header, <term.h>, has a struct term of its own. */
-extern int setupterm(const char *name, int fd, int *error);
-
 enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256 };
 
-struct term {
+struct terminal {
     SCREEN *screen;
     int error_aside; /* what standard error was */
     bool colours;
@@ -44,7 +42,12 @@ bool term_usable(void)
     int error = 0;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !name || !*name)
         return false;
-    return setupterm(name, STDOUT_FILENO, &error) == OK && tigetstr("cup") > (char *)0;
+    if (setupterm(name, STDOUT_FILENO, &error) != OK)
+        return false;
+    const char *move = tigetstr("cup");
+    bool usable = move && move != (char *)-1;
+    (void)del_curterm(cur_term);
+    return usable;
 }
 
 bool term_unicode(void)
@@ -115,7 +118,7 @@ static void bring_error_back(int aside)
     }
 }
 
-static void start_colours(struct term *term)
+static void start_colours(struct terminal *term)
 {
     const char *no_color = getenv("NO_COLOR");
     if ((no_color && *no_color) || start_color() == ERR || use_default_colors() == ERR ||
@@ -127,11 +130,11 @@ static void start_colours(struct term *term)
     term->colours = true;
 }
 
-bool term_open(struct term **ret_term, struct error *err)
+bool term_open(struct terminal **ret_term, struct error *err)
 {
     if (tcgetattr(STDIN_FILENO, &rescue.before) != 0)
         return error_set_errno(err, errno, "could not take the terminal");
-    struct term *term = xcalloc(1, sizeof *term);
+    struct terminal *term = xcalloc(1, sizeof *term);
     term->screen = newterm(NULL, stdout, stdin);
     if (!term->screen) {
         free(term);
@@ -154,7 +157,7 @@ bool term_open(struct term **ret_term, struct error *err)
     return true;
 }
 
-void term_close(struct term *term)
+void term_close(struct terminal *term)
 {
     if (!term)
         return;
@@ -167,7 +170,7 @@ void term_close(struct term *term)
     free(term);
 }
 
-void term_size(const struct term *term, int *ret_width, int *ret_height)
+void term_size(const struct terminal *term, int *ret_width, int *ret_height)
 {
     (void)term;
     struct winsize size = {0};
@@ -179,7 +182,7 @@ void term_size(const struct term *term, int *ret_width, int *ret_height)
     }
 }
 
-void term_resize(struct term *term)
+void term_resize(struct terminal *term)
 {
     int width = 0, height = 0;
     term_size(term, &width, &height);
@@ -187,7 +190,7 @@ void term_resize(struct term *term)
     (void)clearok(stdscr, TRUE);
 }
 
-void term_redraw(struct term *term)
+void term_redraw(struct terminal *term)
 {
     (void)term;
     (void)clearok(stdscr, TRUE);
@@ -207,14 +210,14 @@ static attr_t attributes(unsigned attr)
     return out;
 }
 
-static short colour(const struct term *term, unsigned attr)
+static short colour(const struct terminal *term, unsigned attr)
 {
     if (!term->colours)
         return 0;
     return (short)(attr & GRID_RED ? 1 : attr & GRID_YELLOW ? 2 : attr & GRID_GREEN ? 3 : 0);
 }
 
-void term_draw(struct term *term, const struct grid *grid)
+void term_draw(struct terminal *term, const struct grid *grid)
 {
     (void)erase();
     for (int row = 0; row < grid->height; row++) {
@@ -250,7 +253,7 @@ static int translate(wint_t key)
     return CODE_NONE;
 }
 
-int term_key(struct term *term)
+int term_key(struct terminal *term)
 {
     (void)term;
     wint_t key = 0;
@@ -267,7 +270,7 @@ int term_key(struct term *term)
     return key == 0x7F || key == 0x08 ? CODE_BACKSPACE : (int)key;
 }
 
-void term_suspend(struct term *term)
+void term_suspend(struct terminal *term)
 {
     (void)curs_set(1);
     (void)endwin();
