@@ -9,12 +9,22 @@
 
 const char *const list_order_names[ORDERS] = {"attention", "duty", "owner", "held", "wait"};
 
+const char *instance_name(const char *duty, const char *name)
+{
+    static const char kit[] = "pgleader:";
+    size_t size = strlen(duty);
+    if (strncmp(name, kit, strlen(kit)) != 0 || strncmp(name + strlen(kit), duty, size) != 0)
+        return name;
+    const char *rest = name + strlen(kit) + size;
+    return rest[0] == ':' && rest[1] ? rest + 1 : name;
+}
+
 const char *duty_holder(const struct duty *duty)
 {
     if (duty->owners <= 0)
         return "";
     if (duty->owner.holder && *duty->owner.holder)
-        return duty->owner.holder;
+        return instance_name(duty->name, duty->owner.holder);
     return "(no name)";
 }
 

@@ -41,3 +41,7 @@ bool list_row_matches(const struct list_row *row, const char *text);
 
 /* The name of who leads: what a person would call it. "" where there is none. */
 const char *duty_holder(const struct duty *duty);
+
+/* A session's name without what it only repeats: "node-a" of "pgleader:jobs/invoices:node-a", which
+ * is how the kit names its sessions. */
+const char *instance_name(const char *duty, const char *name);

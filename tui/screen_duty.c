@@ -62,6 +62,9 @@ static void render_owner(const struct view *view, struct page *page)
     if (owner->pid <= 0)
         return;
     instant(view, owner->backend_start_us, when);
+    if (duty->owner.application_name &&
+        !text_equal(duty->owner.application_name, duty_holder(duty)))
+        page_field(page, "Application", GRID_PLAIN, "%s", known(duty->owner.application_name));
     page_field(page, "Session", GRID_PLAIN, "pid %" PRId32 ", began %s", owner->pid, when);
     page_field(page, "Role", GRID_PLAIN, "%s, from %s", known(owner->usename),
                known(owner->client_addr));
@@ -188,7 +191,7 @@ static void render_queue(const struct view *view, struct page *page)
         name = name < 14 ? 14 : name;
         (void)grid_printf(page->grid, row, 0, GRID_PLAIN, "%3zu", i + 1);
         (void)grid_put(page->grid, row, 4, name, GRID_BOLD,
-                       *waiter->name ? waiter->name : "(no name)");
+                       *waiter->name ? instance_name(duty->name, waiter->name) : "(no name)");
         (void)grid_printf(page->grid, row, 5 + name, GRID_PLAIN, "pid %-7" PRId32 " waits %-7s",
                           waiter->pid, waits);
         if (width >= 32 + name + BEGAN_WIDTH)
@@ -248,7 +251,7 @@ static void render_history(const struct view *view, struct page *page)
             continue;
         words_clock(view->ui->times == TIMES_AGO ? TIMES_UTC : view->ui->times, entry->read_us, a);
         page_field(page, a, GRID_PLAIN, "%s %s", rules[entry->rule].id,
-                   entry->holder ? entry->holder : "");
+                   entry->holder ? instance_name(entry->duty, entry->holder) : "");
     }
 }
 

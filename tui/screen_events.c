@@ -11,10 +11,10 @@ static char *who(const struct journal_entry *entry)
 {
     if (!entry->holder)
         return xstrdup("");
+    const char *name = instance_name(entry->duty, entry->holder);
     if (entry->pid > 0)
-        return xasprintf("%s (pid %" PRId32 ")", *entry->holder ? entry->holder : "no name",
-                         entry->pid);
-    return xstrdup(entry->holder);
+        return xasprintf("%s (pid %" PRId32 ")", *name ? name : "no name", entry->pid);
+    return xstrdup(name);
 }
 
 /* How long nobody led, as bounds; "" where it is none of a takeover. */

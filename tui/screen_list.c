@@ -200,6 +200,8 @@ static void layout(const struct list *list, const struct grid *grid, int ret_wid
     int needs[COLUMNS], left = grid->width - MARK_WIDTH, before = 0;
     for (int i = 0; i < COLUMNS; i++) {
         ret_widths[i] = has_column(i, grid->width) ? columns[i].width : 0;
+        if (ret_widths[i] && columns[i].right) /* half a number is another number */
+            ret_widths[i] = needed(list, &columns[i], grid);
         needs[i] = ret_widths[i] && columns[i].share ? needed(list, &columns[i], grid) : 0;
         left -= ret_widths[i] ? ret_widths[i] + (i > 0) : 0;
     }

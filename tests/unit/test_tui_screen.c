@@ -59,8 +59,8 @@ static void keep_first(struct picture *picture)
 static void add_queue(struct picture *picture)
 {
     static struct waiter queue[] = {
-        {5001, BUILT_NOW_US - DAY_US, BUILT_NOW_US - 12 * MINUTE_US, "invoice-worker-a",
-         "10.0.4.18"},
+        {5001, BUILT_NOW_US - DAY_US, BUILT_NOW_US - 12 * MINUTE_US,
+         "pgleader:jobs/invoice-reconcile:invoice-worker-a", "10.0.4.18"},
         {5002, TIME_UNKNOWN, BUILT_NOW_US - 3 * SECOND_US,
          "invoice-worker-with-a-name-that-is-too-long-for-the-screen-to-show", NULL},
         {5003, BUILT_NOW_US - HOUR_US, TIME_UNKNOWN, "", NULL},
