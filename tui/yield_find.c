@@ -2,8 +2,6 @@
 /* Looks until the registry was read, so that a duty is not mistaken for one without a ledger. */
 #include "tui/yield_find.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/text.h"
 #include "tui/command.h"
@@ -11,7 +9,9 @@
 
 static const char command[] = "yield";
 static const int64_t look_within_us = 5 * SECOND_US;
+enum { LOCKS_MOST = 16384 };
 static const int64_t look_again_us = SECOND_US / 50;
+static const int64_t poll_every_us = SECOND_US / 10; /* the second one comes soon */
 
 /* A first poll finds out that there is a ledger, the next one reads it. */
 static bool is_complete(const struct published *server, bool fresh)
@@ -47,7 +47,8 @@ static bool all_complete(const struct picture *picture)
 static void look(struct config *config, struct picture *ret_picture)
 {
     int64_t deadline = clock_monotonic_us() + look_within_us;
-    config->poll_interval_us = SECOND_US;
+    config->poll_interval_us = poll_every_us;
+    config->discovery_limit = LOCKS_MOST; /* the lock that is named may be any of them */
     struct status_look *eyes = status_look_new(config);
     (void)status_look_wait(eyes, false, deadline, -1);
     status_look_take(eyes, ret_picture);

@@ -17,7 +17,9 @@ struct yield {
     struct yield_view view;
     struct pg_session *conn;
     struct pg_batch *batch;
-    struct arena *questions; /* of the batch */
+    struct arena *questions;  /* of the batch */
+    struct pg_answer *answer; /* of the statement under way: it may come in pieces */
+    struct error why;         /* likewise, why it failed */
     enum yield_io io;
     int64_t due_us;                     /* the deadline of what is under way, or the next reading */
     int64_t started_us;                 /* all CLOCK_MONOTONIC */

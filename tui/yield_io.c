@@ -13,6 +13,7 @@ void yield_close(struct yield *yield)
 {
     pg_batch_free(STEAL(yield->batch));
     arena_free(STEAL(yield->questions));
+    pg_answer_free(STEAL(yield->answer));
     pg_conn_close(STEAL(yield->conn));
     yield->io = IO_NONE;
 }
@@ -88,16 +89,16 @@ void yield_read(struct yield *yield)
 
 static void go_on_asking(struct yield *yield)
 {
-    struct error err = {0};
-    struct pg_answer *answer = NULL;
-    enum pg_progress progress = pg_statement_step(yield->conn, &answer, &err);
+    enum pg_progress progress = pg_statement_step(yield->conn, &yield->answer, &yield->why);
     if (progress == PG_AGAIN)
         return;
+    struct pg_answer *answer = STEAL(yield->answer);
+    const struct error why = yield->why;
     if (progress == PG_DONE) {
         yield->io = IO_NONE;
-        yield_took_answer(yield, answer, &err);
+        yield_took_answer(yield, answer, &why);
     } else {
-        lose(yield, &err);
+        lose(yield, &why);
     }
     pg_answer_free(answer);
 }
@@ -106,6 +107,7 @@ void yield_ask(struct yield *yield, const char *text, int n, const char *const *
 {
     struct error err = {0};
     yield->io = IO_STATEMENT;
+    yield->why = (struct error){0};
     yield->due_us = clock_monotonic_us() + statement_within_us;
     if (!pg_statement_send(yield->conn, text, n, values, &err))
         lose(yield, &err);
