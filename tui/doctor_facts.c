@@ -153,6 +153,13 @@ static bool take_row(const struct reading *reading, int ask, const struct pg_col
     return true;
 }
 
+static int compare_pids(const void *a, const void *b)
+{
+    int32_t x = ((const struct doctor_session *)a)->pid,
+            y = ((const struct doctor_session *)b)->pid;
+    return (x > y) - (x < y);
+}
+
 static bool take_sessions(const struct reading *reading, struct error *err)
 {
     struct doctor_facts *facts = reading->facts;
@@ -162,6 +169,8 @@ static bool take_sessions(const struct reading *reading, struct error *err)
                    &facts->n_details, err))
         return false;
     facts->details = rows;
+    if (facts->n_details)
+        qsort(facts->details, facts->n_details, sizeof *facts->details, compare_pids);
     facts->now_us = outcome->clock_before_us;
     return sessions_decode(outcome->rows, facts->database_oid, reading->arena, &facts->sessions,
                            err);
@@ -275,9 +284,8 @@ double doctor_setting(const struct doctor_facts *facts, const char *role, const 
 
 const struct doctor_session *doctor_session(const struct doctor_facts *facts, int32_t pid)
 {
-    for (size_t i = 0; i < facts->n_details && pid > 0; i++) {
-        if (facts->details[i].pid == pid)
-            return &facts->details[i];
-    }
-    return NULL;
+    const struct doctor_session wanted = {.pid = pid};
+    if (pid <= 0 || facts->n_details == 0)
+        return NULL;
+    return bsearch(&wanted, facts->details, facts->n_details, sizeof wanted, compare_pids);
 }

@@ -41,7 +41,7 @@ struct doctor_facts {
     int32_t timeline;              /* -1 */
     int64_t standbys, synchronous; /* -1 */
     struct sessions sessions;
-    struct doctor_session *details;
+    struct doctor_session *details; /* by pid */
     size_t n_details;
     struct doctor_setting *settings;
     size_t n_settings;

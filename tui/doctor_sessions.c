@@ -90,6 +90,15 @@ static bool is_exposed(const struct doctor_facts *facts, const struct lock_row *
            (holds_duty(facts, row) || matches(facts, row));
 }
 
+static bool is_among(const char *const *items, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text_equal(items[i], text))
+            return true;
+    }
+    return false;
+}
+
 /* Calls `judge` for each role under which candidates without the kit are connected, with one of
  * their sessions; where nobody is, not even with the kit, for our own role and NULL: then workers
  * are still to come. */
@@ -97,21 +106,19 @@ static void each_role(struct doctor *doctor, const struct doctor_facts *facts,
                       void (*judge)(struct doctor *doctor, const struct doctor_facts *facts,
                                     const char *role, const struct lock_row *example))
 {
+    const char **seen =
+        arena_array(doctor->arena, facts->sessions.n_pids + 1, sizeof *seen); /* few */
+    size_t n_seen = 0;
     bool anybody = false;
     for (size_t i = 0; i < facts->sessions.n_pids; i++) {
         const struct lock_row *row = facts->sessions.pids[i];
         const char *role = role_of(facts, row);
-        bool first = true;
         anybody = anybody || is_kit(row);
-        if (!role || !is_exposed(facts, row))
+        if (!role || is_among(seen, n_seen, role) || !is_exposed(facts, row))
             continue;
-        for (size_t j = 0; j < i && first; j++) {
-            const struct lock_row *other = facts->sessions.pids[j];
-            first = !(is_exposed(facts, other) && text_equal(role_of(facts, other), role));
-        }
         anybody = true;
-        if (first)
-            judge(doctor, facts, role, row);
+        seen[n_seen++] = role;
+        judge(doctor, facts, role, row);
     }
     if (!anybody)
         judge(doctor, facts, facts->role, NULL);
