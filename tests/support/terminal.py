@@ -47,7 +47,16 @@ class Tmux:
         return done.stdout
 
     def close(self):
-        """Ends the terminal, and the program with it if it is still there."""
+        """Ends the program, if it is still there, and its terminal.
+
+        In this order: a hang-up wakes stopped processes, and LeakSanitizer, which stops its own to look at it, would
+        wait for ever.
+        """
+        if (self.home / "pid").exists() and not (self.home / "after").exists():
+            try:
+                os.kill(self.pid(), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         subprocess.run(["tmux", "-S", f"{self.home}/socket", "kill-server"], capture_output=True, timeout=20)
         subprocess.run(["rm", "-rf", str(self.home)], check=True)
 
