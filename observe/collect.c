@@ -31,6 +31,8 @@ struct collector {
     struct config_duty *registry;
     size_t n_registry;
     const char *open_pids; /* '{...}', in registry_arena */
+    bool registry_read;    /* since the ledger was found */
+    bool registry_new;     /* in the last poll: the rows and sessions that it names come next */
     struct identity *identity;
     struct roles *roles;
     int64_t cost_us;
@@ -112,6 +114,7 @@ const struct pg_section *collector_plan(struct collector *collector, int64_t now
                                      .roles = collector->roles,
                                      .open_pids = collector->open_pids};
     plan_begin(&collector->plan, now_us);
+    collector->registry_new = false;
     probes_clear_wanted(&collector->probes);
     want_tables(collector, collector->registry, collector->n_registry);
     want_tables(collector, collector->server->duties, collector->server->n_duties);
@@ -243,6 +246,8 @@ static void learn_registry(struct reading *reading)
     collector->registry =
         ledger_definitions(&reading->ledger, collector->registry_arena, &collector->n_registry);
     collector->open_pids = ledger_open_pids(&reading->ledger, collector->registry_arena);
+    collector->registry_new = !collector->registry_read && collector->n_registry > 0;
+    collector->registry_read = true;
 }
 
 static void read_ledger(struct reading *reading)
@@ -344,8 +349,10 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
         return NULL;
     }
     read_rarely(reading, PROBE_CONTROL, identity_read_control);
-    if (!identity_has_ledger(collector->identity))
+    if (!identity_has_ledger(collector->identity)) {
         collector->n_registry = 0;
+        collector->registry_read = false;
+    }
     read_ledger_version(reading);
     read_ledger(reading);
     read_roles(reading);
@@ -402,9 +409,13 @@ bool collector_incomplete(const struct collector *collector)
 {
     const struct probe *roles = &collector->probes.items[PROBE_ROLES];
     const struct probe *identity = &collector->probes.items[PROBE_IDENTITY];
+    const struct probe *ledger = &collector->probes.items[PROBE_LEDGER];
+    bool found =
+        identity_has_ledger(collector->identity) && !ledger->planned && ledger->failures == 0;
     bool names = !roles->planned && roles->failures == 0 &&
                  roles_wanted(collector->roles, collector->plan.now_us);
-    return names || (!identity->planned && identity->failures == 0 && identity->next_us == 0);
+    return names || found || collector->registry_new ||
+           (!identity->planned && identity->failures == 0 && identity->next_us == 0);
 }
 
 void collector_failed(struct collector *collector, const struct error *err)

@@ -36,8 +36,9 @@ struct snapshot *collector_take(struct collector *collector, const struct pg_bat
 /* How each section known so far went last; owned by the collector. */
 const struct section *collector_sections(const struct collector *collector, size_t *ret_n);
 
-/* True if a poll right now would read what the last one lacks: the name of a role that it met, or
- * who the server has become. Never twice running. */
+/* True if a poll right now would read what the last one lacks: the name of a role that it met, who
+ * the server has become, the ledger that it found there, or the rows and sessions that its registry
+ * names. Never more than twice running. */
 bool collector_incomplete(const struct collector *collector);
 
 /* Every section failed, for the reason in err: the session was lost or never there. */

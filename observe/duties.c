@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "observe/queue.h"
 #include "observe/table_rows.h"
 
 /* A released lock that was discovered stays as vacant for this long. */
@@ -171,6 +172,7 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
     struct lock_key last = {0};
     snapshot->watched = arena_array(snapshot->arena, sessions->n_locks, sizeof *snapshot->watched);
     snapshot->unregistered_locks = 0;
+    queue_foreign(snapshot, sessions);
     for (size_t i = 0; i < sessions->n_locks; i++) {
         const struct lock_row *row = sessions->locks[i];
         struct lock_key key = lock_row_key(row);

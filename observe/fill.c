@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "observe/queue.h"
 #include "observe/table_rows.h"
 
 static const char *address_of(const struct lock_row *row)
@@ -82,6 +83,7 @@ void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct 
         else
             duty->shared_owners++;
     }
+    queue_fill(snapshot, duty, rows, n);
     int32_t counted =
         candidates_count(candidates, duty->name, duty->candidate_pattern, rows, n, &by_name);
     if (duty->candidate_pattern || by_name > 0 || duty->limits.min_candidates >= 0)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "observe/snapshot.h"
 
 static const struct pg_column lock_columns[] = {
     {"classid", PG_INT8, offsetof(struct lock_row, classid)},
@@ -97,6 +98,13 @@ static size_t one_per_session(const struct lock_row **rows, size_t n)
     return kept;
 }
 
+static void note_stranger(struct sessions *out, const struct lock_row *row)
+{
+    out->foreign++;
+    if (out->n_strangers < FOREIGN_SHOWN)
+        out->strangers[out->n_strangers++] = row;
+}
+
 void sessions_index(const struct lock_row *rows, size_t n, int64_t database, struct arena *arena,
                     struct sessions *out)
 {
@@ -104,6 +112,8 @@ void sessions_index(const struct lock_row *rows, size_t n, int64_t database, str
         .locks = arena_array(arena, n, sizeof *out->locks),
         .names = arena_array(arena, n, sizeof *out->names),
         .pids = arena_array(arena, n, sizeof *out->pids),
+        .strangers =
+            arena_array(arena, n < FOREIGN_SHOWN ? n : FOREIGN_SHOWN, sizeof *out->strangers),
     };
     for (size_t i = 0; i < n; i++) {
         const struct lock_row *row = &rows[i];
@@ -111,7 +121,7 @@ void sessions_index(const struct lock_row *rows, size_t n, int64_t database, str
         if (row->objsubid >= 0 && ours)
             out->locks[out->n_locks++] = row;
         else if (row->objsubid >= 0 && row->granted)
-            out->foreign++;
+            note_stranger(out, row);
         if (row->pid > 0) {
             out->pids[out->n_pids++] = row;
             out->hidden = out->hidden || row->backend_start_us == TIME_UNKNOWN;

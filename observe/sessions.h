@@ -40,6 +40,8 @@ struct sessions {
     size_t n_pids;
     bool hidden;     /* some session's start may not be seen */
     int32_t foreign; /* granted locks of other databases, or of an extension's objsubid */
+    const struct lock_row **strangers; /* the first of those */
+    size_t n_strangers;
 };
 
 /* Rows of sessions_decode stay in the arena. `database` is the oid of ours. */

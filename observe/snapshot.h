@@ -73,6 +73,26 @@ enum yield_outcome {
 };
 extern const char *const yield_outcome_names[YIELD_OUTCOMES];
 
+/* A session that waits for a duty's lock. */
+struct waiter {
+    int32_t pid;
+    int64_t backend_start_us; /* TIME_UNKNOWN without pg_read_all_stats */
+    int64_t since_us;         /* TIME_UNKNOWN before PostgreSQL 14 */
+    const char *name;         /* application_name, "" where there is none */
+    const char *client_addr;  /* NULL: a socket, or not known */
+};
+
+/* A held advisory lock of another database, or of an extension. */
+struct foreign_lock {
+    struct lock_key key;
+    int64_t database; /* its oid */
+    int32_t pid;
+    const char *name;
+};
+
+/* How many of each are kept: the counts beside them know of all. */
+enum { QUEUE_SHOWN = 16, FOREIGN_SHOWN = 100 };
+
 /* What history knows of a duty: carried from one snapshot to the next. Bounds are the server's
  * clock. */
 struct trail {
@@ -125,7 +145,9 @@ struct duty {
     struct owner owner; /* the first of owners, by acquisition; valid while owners > 0 */
     int32_t candidates; /* -1: cannot be counted */
     int32_t waiters;
-    int64_t oldest_wait_us;                  /* -1: nobody waits, or the server cannot tell */
+    int64_t oldest_wait_us; /* -1: nobody waits, or the server cannot tell */
+    struct waiter *queue;   /* the longest first; at most QUEUE_SHOWN of the waiters */
+    size_t n_queue;
     int64_t owner_xmin_age, waiter_xmin_age; /* in transactions; -1: none */
     int64_t owner_xact_age_us;               /* -1: the owner is in no transaction */
     int64_t lease_expires_us;                /* TIME_UNKNOWN where there is no lease row */
@@ -212,6 +234,8 @@ struct snapshot {
     size_t n_watched;
     int32_t unregistered_locks; /* held keys of this database that no duty names; -1 unread */
     int32_t foreign_locks; /* held advisory locks of other databases or an extension's objsubid */
+    struct foreign_lock *foreign; /* at most FOREIGN_SHOWN of them */
+    size_t n_foreign;
     struct event *events;
     size_t n_events;
     uint64_t takeovers[TAKEOVER_BUCKETS]; /* histogram of upper bounds, not cumulative */

@@ -2,6 +2,7 @@
 /* Reads connection strings through libpq. */
 #include "pg/conninfo.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <libpq-fe.h>
@@ -110,4 +111,40 @@ void conninfo_hide_password(char *conninfo)
         memcpy(conninfo, shown, kept < size ? kept : size);
         return;
     }
+}
+
+static void write_value(FILE *out, const char *value)
+{
+    if (*value && !strpbrk(value, " '\\\t\n\r")) {
+        (void)fputs(value, out);
+        return;
+    }
+    (void)putc('\'', out);
+    for (; *value; value++) {
+        if (*value == '\'' || *value == '\\')
+            (void)putc('\\', out);
+        (void)putc(*value, out);
+    }
+    (void)putc('\'', out);
+}
+
+char *conninfo_public(const char *conninfo)
+{
+    CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        abort();
+    const char *between = "";
+    for (const PQconninfoOption *o = options; o && o->keyword; o++) {
+        if (!o->val || *o->dispchar == '*')
+            continue;
+        (void)fprintf(out, "%s%s=", between, o->keyword);
+        write_value(out, o->val);
+        between = " ";
+    }
+    if (fclose(out) != 0)
+        abort();
+    return text;
 }

@@ -15,3 +15,7 @@ char *conninfo_describe(const char *conninfo) __attribute__((malloc, returns_non
 /* Overwrites a string that holds a password with what conninfo_describe says of it: for the command
  * line, which everybody may see. */
 void conninfo_hide_password(char *conninfo);
+
+/* The same without passwords, as another program can use it: keyword=value pairs of what it says
+ * itself; "" where that is nothing; from malloc. */
+char *conninfo_public(const char *conninfo) __attribute__((malloc, returns_nonnull));

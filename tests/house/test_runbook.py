@@ -42,6 +42,7 @@ def pg():
     with Cluster() as cluster:
         cluster.sql("create database template_app")
         cluster.install_ledger("template_app")
+        cluster.sql("create role worker login; grant pgleader_candidate to worker")
         cluster.sql("select pgleader.register_duty(%s, lock_key => 742118)", [DUTY], dbname="template_app")
         yield cluster
 
@@ -63,10 +64,12 @@ def app(pg):
 
 @contextlib.contextmanager
 def led(pg, database):
-    """Two candidates of the duty, of which one leads."""
-    with Candidate(pg.conninfo(database), "a", DUTY, ["sleep", "300"]), \
-            Candidate(pg.conninfo(database), "b", DUTY, ["sleep", "300"]):
+    """Two candidates of the duty, of which one leads and the other is ready."""
+    door = pg.conninfo(database, user="worker")
+    with Candidate(door, "a", DUTY, ["sleep", "300"]), Candidate(door, "b", DUTY, ["sleep", "300"]):
         wait_until(lambda: leader(pg, database), "somebody leads")
+        wait_until(lambda: pg.sql("select 1 from pg_stat_activity where application_name like 'pgleader:%%' and datname = %s offset 1",
+                                  (database,)), "the other is ready")
         yield
 
 
@@ -100,7 +103,7 @@ def test_every_block_runs(pg, app, name):
     with contextlib.nullcontext() if name in LEADERLESS else led(pg, app.name):
         before = leader(pg, app.name)
         outputs = [(body, run_block(app, language, body)) for language, body in blocks(name, "sql", "console")]
-        if name == "abort-tree.md":
+        if name in ("abort-tree.md", "yield.md"):
             wait_until(lambda: leader(pg, app.name) not in (before, None), "the yield that it asks for moves the duty")
     if name == EXAMPLES:
         assert "complete" in outputs[-1][1] and "abandoned" not in outputs[-1][1]

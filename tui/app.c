@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Nothing here waits but poll(2): whatever a server does, keys are answered. */
+#include "tui/app.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "observe/poller.h"
+#include "tui/command.h"
+#include "tui/screen.h"
+#include "tui/term.h"
+
+enum { FD_KEYBOARD, FD_SIGNALS, FD_SERVERS };
+
+struct app {
+    const struct app_options *options;
+    struct board *board;
+    struct poller *poller;
+    struct journal journal;
+    int64_t *journaled_us; /* for each server: the good poll whose events are in the journal */
+    struct picture picture;
+    struct ui ui;
+    struct terminal *term;
+    struct grid *drawn; /* what the terminal shows; NULL: nothing of ours */
+    int signals;
+    int64_t due_us; /* when the screen changes by itself */
+    bool dirty;
+    bool ending;
+    int status;
+};
+
+static void end(struct app *app, int status)
+{
+    app->ending = true;
+    app->status = status;
+}
+
+/* Blocked before any thread is started, so that only the loop sees them. */
+static int open_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+    sigset_t set;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        (void)sigaddset(&set, numbers[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void note_events(struct app *app, const struct picture *picture)
+{
+    for (size_t i = 0; i < picture->n; i++) {
+        const struct published *published = picture->servers[i];
+        if (!published->snapshot || published->success_monotonic_us <= app->journaled_us[i])
+            continue;
+        app->journaled_us[i] = published->success_monotonic_us;
+        for (size_t e = 0; e < published->snapshot->n_events; e++)
+            journal_add(&app->journal, published->server, &published->snapshot->events[e],
+                        published->snapshot->read_upper_us);
+    }
+}
+
+/* Takes what the poller has left, if it is new or no longer fresh. */
+static void look(struct app *app)
+{
+    struct picture picture;
+    board_take(app->board, &picture);
+    note_events(app, &picture);
+    bool news = picture.serial != app->picture.serial ||
+                memcmp(picture.fresh, app->picture.fresh, picture.n * sizeof *picture.fresh) != 0;
+    if (app->ui.paused || !news) {
+        picture_done(&picture);
+        return;
+    }
+    struct picture old = app->picture;
+    app->picture = picture;
+    picture_done(&old);
+    app->dirty = true;
+}
+
+static void draw(struct app *app)
+{
+    int width = 0, height = 0;
+    int64_t now = clock_monotonic_us();
+    term_size(app->term, &width, &height);
+    ui_settle(&app->ui, &app->picture, width, height);
+    struct grid *grid = grid_new(width, height, term_unicode());
+    screen_render(&app->ui, &app->picture, now, grid);
+    if (!app->drawn || !grid_equal(app->drawn, grid))
+        term_draw(app->term, grid);
+    grid_free(app->drawn);
+    app->drawn = grid;
+    app->due_us = screen_due_us(&app->ui, &app->picture, now);
+    app->dirty = false;
+}
+
+static void draw_anew(struct app *app)
+{
+    grid_free(STEAL(app->drawn));
+    term_redraw(app->term);
+    app->dirty = true;
+}
+
+/* The screen as text, into a file of its own in the working directory. */
+static void save(struct app *app)
+{
+    char path[64];
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!app->drawn || !gmtime_r(&now, &tm) ||
+        strftime(path, sizeof path, "pgleader-%Y%m%dT%H%M%SZ.txt", &tm) == 0)
+        return;
+    CLEANUP(fclose_filep) FILE *file = fopen(path, "wxe");
+    if (file)
+        grid_print(app->drawn, file);
+    if (!file || fflush(file) != 0 || ferror(file))
+        ui_say(&app->ui, "Could not write %s: %s", path, strerror(errno));
+    else
+        ui_say(&app->ui, "This screen is in %s", path);
+}
+
+/* The servers keep their sessions and pictures. */
+static void change_interval(struct app *app)
+{
+    struct config *config = NULL;
+    if (!servers_read(&app->options->servers, "top", &config)) {
+        ui_say(&app->ui, "Could not read the configuration again; its mistakes are shown at the "
+                         "end");
+        return;
+    }
+    config->poll_interval_us = app->ui.interval_us;
+    if (config->n_servers != app->picture.n) {
+        config_free(config);
+        ui_say(&app->ui, "The configuration has changed: start pgleader again");
+        return;
+    }
+    poller_set_config(app->poller, config);
+}
+
+static void keyboard(struct app *app, short revents)
+{
+    int waiting = 0, code = CODE_NONE;
+    bool gone = revents & (POLLHUP | POLLERR | POLLNVAL);
+    if (ioctl(STDIN_FILENO, FIONREAD, &waiting) != 0 || (waiting == 0 && revents & POLLIN))
+        gone = true;
+    if (gone) {
+        end(app, 128 + SIGHUP);
+        return;
+    }
+    while (!app->ending && (code = term_key(app->term)) != CODE_NONE) {
+        enum ui_wish wish = ui_key(&app->ui, &app->picture, code);
+        app->dirty = true;
+        if (wish == WISH_QUIT)
+            end(app, EXIT_SUCCESS);
+        else if (wish == WISH_INTERVAL)
+            change_interval(app);
+        else if (wish == WISH_SAVE)
+            save(app);
+        else if (wish == WISH_REDRAW)
+            draw_anew(app);
+        else if (app->ui.list.n > 0)
+            draw(app); /* the next key acts on what this one has made */
+    }
+}
+
+static void signals(struct app *app)
+{
+    struct signalfd_siginfo info;
+    while (read(app->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGWINCH) {
+            term_resize(app->term);
+            draw_anew(app);
+        } else if (info.ssi_signo == SIGTSTP) {
+            term_suspend(app->term);
+            draw_anew(app);
+        } else {
+            end(app, 128 + (int)info.ssi_signo);
+        }
+    }
+}
+
+/* Milliseconds until there is something to do besides what descriptors say; -1: nothing. */
+static int timeout_of(const struct app *app, int poller_ms)
+{
+    if (app->due_us == INT64_MAX)
+        return poller_ms;
+    int64_t left = app->due_us - clock_monotonic_us();
+    int64_t ms = left <= 0 ? 0 : left / 1000 + 1;
+    return poller_ms >= 0 && poller_ms < ms ? poller_ms : (int)ms;
+}
+
+static void loop(struct app *app)
+{
+    size_t room = poller_room(app->poller);
+    struct pollfd *fds = xcalloc(room + FD_SERVERS, sizeof *fds);
+    while (!app->ending) {
+        if (app->dirty || clock_monotonic_us() >= app->due_us)
+            draw(app);
+        int timeout_ms = -1;
+        size_t n = poller_prepare(app->poller, fds + FD_SERVERS, &timeout_ms);
+        fds[FD_KEYBOARD] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+        fds[FD_SIGNALS] = (struct pollfd){.fd = app->signals, .events = POLLIN};
+        int ready = poll(fds, (nfds_t)(n + FD_SERVERS), timeout_of(app, timeout_ms));
+        if (ready > 0 && fds[FD_SIGNALS].revents)
+            signals(app);
+        if (ready > 0 && fds[FD_KEYBOARD].revents && !app->ending)
+            keyboard(app, fds[FD_KEYBOARD].revents);
+        if (app->ending)
+            break;
+        poller_step(app->poller, fds + FD_SERVERS, n);
+        look(app);
+    }
+    free(fds);
+}
+
+static void open_app(struct app *app, struct config *config)
+{
+    static const struct poller_hooks hooks = {0};
+    config->poll_interval_us = app->options->interval_us;
+    app->board = board_new();
+    app->poller = poller_new(app->board, "pgleader", &hooks);
+    app->journaled_us = xcalloc(config->n_servers + 1, sizeof *app->journaled_us);
+    board_set_servers(app->board, config);
+    poller_set_config(app->poller, config);
+    board_take(app->board, &app->picture);
+    ui_init(&app->ui, &app->journal, app->options->interval_us);
+    app->dirty = true;
+}
+
+static void close_app(struct app *app)
+{
+    grid_free(app->drawn);
+    ui_done(&app->ui);
+    picture_done(&app->picture);
+    journal_done(&app->journal);
+    free(app->journaled_us);
+    poller_free(app->poller);
+    board_free(app->board);
+    (void)close(app->signals);
+}
+
+int app_run(const struct app_options *options, struct config *config)
+{
+    /* One heap for the resolver's threads too, and large blocks go back to the system. */
+    (void)mallopt(M_ARENA_MAX, 1);
+    (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    struct app *app = xcalloc(1, sizeof *app);
+    struct error err = {0};
+    app->options = options;
+    app->signals = open_signals();
+    open_app(app, config);
+    bool opened = term_open(&app->term, &err);
+    if (opened)
+        loop(app);
+    term_close(app->term);
+    close_app(app);
+    int status = app->status;
+    free(app);
+    return opened ? status : command_fail("top", &err, STATUS_UNAVAILABLE);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The last changes of all servers, newest first: what the event screen shows. */
+#pragma once
+
+#include <stddef.h>
+
+#include "observe/snapshot.h"
+
+enum { JOURNAL_SIZE = 500 };
+
+struct journal_entry {
+    char *server, *duty, *holder; /* holder is NULL without an owner */
+    enum rule_id rule;
+    int32_t pid;
+    int64_t lower_us, upper_us; /* as in struct event */
+    int64_t read_us;            /* the server's clock of the poll before; TIME_UNKNOWN: none */
+};
+
+struct journal {
+    struct journal_entry entries[JOURNAL_SIZE];
+    size_t n;    /* at most JOURNAL_SIZE */
+    size_t next; /* where the next one goes */
+};
+
+/* Copies the event. */
+void journal_add(struct journal *journal, const char *server, const struct event *event,
+                 int64_t read_us);
+
+/* The i-th newest, i < n. */
+const struct journal_entry *journal_at(const struct journal *journal, size_t i);
+void journal_done(struct journal *journal);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Keys as less, vim, htop and k9s have them. None that ends a session stands among those that
+ * move: K, d, x, y, Delete and Backspace do nothing. */
+#include "tui/keys.h"
+
+#define ON(screen) (1U << (screen))
+#define EVERYWHERE (ON(SCREENS) - 1)
+#define LIST ON(SCREEN_LIST)
+#define DUTY ON(SCREEN_DUTY)
+#define BELOW (EVERYWHERE & ~LIST)
+#define DATA (EVERYWHERE & ~ON(SCREEN_HELP))
+
+const struct key_row key_rows[] = {
+    {{CODE_ENTER, CODE_RIGHT},
+     ACTION_OPEN,
+     LIST,
+     "Enter Right",
+     "Enter Detail",
+     "all that is known of the duty under the cursor"},
+    {{CODE_ESCAPE, CODE_LEFT, 'q'},
+     ACTION_BACK,
+     BELOW,
+     "Esc Left q",
+     "Esc Back",
+     "back to where you came from"},
+    {{'j', CODE_DOWN}, ACTION_DOWN, EVERYWHERE, "j Down", NULL, "one line down"},
+    {{'k', CODE_UP}, ACTION_UP, EVERYWHERE, "k Up", NULL, "one line up"},
+    {{CODE_CONTROL('D')}, ACTION_HALF_DOWN, EVERYWHERE, "Ctrl-D", NULL, "half a page down"},
+    {{CODE_CONTROL('U')}, ACTION_HALF_UP, EVERYWHERE, "Ctrl-U", NULL, "half a page up"},
+    {{CODE_PAGE_DOWN, CODE_CONTROL('F')},
+     ACTION_PAGE_DOWN,
+     EVERYWHERE,
+     "PgDn Ctrl-F",
+     NULL,
+     "a page down"},
+    {{CODE_PAGE_UP, CODE_CONTROL('B')},
+     ACTION_PAGE_UP,
+     EVERYWHERE,
+     "PgUp Ctrl-B",
+     NULL,
+     "a page up"},
+    {{'g', CODE_HOME}, ACTION_FIRST, EVERYWHERE, "g Home", NULL, "the first line"},
+    {{'G', CODE_END}, ACTION_LAST, EVERYWHERE, "G End", NULL, "the last line"},
+    {{'/'}, ACTION_FIND, LIST, "/", "/ Find", "find a duty, owner or state; Enter goes there"},
+    {{'n'}, ACTION_FIND_NEXT, LIST, "n", NULL, "the next one found"},
+    {{'N'}, ACTION_FIND_PREVIOUS, LIST, "N", NULL, "the one before"},
+    {{'\\', CODE_F4},
+     ACTION_FILTER,
+     LIST,
+     "\\ F4",
+     "\\ Filter",
+     "show only what holds a text; Esc shows all again"},
+    {{'>', CODE_F6},
+     ACTION_SORT,
+     LIST,
+     "> F6",
+     "> Sort",
+     "sort by attention, duty, owner, held, wait"},
+    {{'I'}, ACTION_INVERT, LIST, "I", NULL, "sort the other way round"},
+    {{' ', 'Z'},
+     ACTION_PAUSE,
+     DATA,
+     "Space Z",
+     "Space Pause",
+     "keep this picture on the screen; again: go on"},
+    {{'e'}, ACTION_EVENTS, DATA, "e", "e Events", "what changed since this screen was opened"},
+    {{'u'}, ACTION_LOCKS, DATA, "u", "u Locks", "advisory locks that no duty names"},
+    {{'t'}, ACTION_TIMES, DATA, "t", "t Times", "times in UTC, in local time, or as ages"},
+    {{'+', '='}, ACTION_FASTER, DATA, "+", NULL, "look more often"},
+    {{'-'}, ACTION_SLOWER, DATA, "-", NULL, "look less often"},
+    {{'S'}, ACTION_SAVE, EVERYWHERE, "S", NULL, "write this screen to a file, as text"},
+    {{'Y', CODE_F9}, ACTION_YIELD, LIST | DUTY, "Y F9", NULL, "how to move a duty elsewhere"},
+    {{CODE_CONTROL('L')}, ACTION_REDRAW, EVERYWHERE, "Ctrl-L", NULL, "draw the screen anew"},
+    {{'?', 'h', CODE_F1}, ACTION_HELP, DATA, "? h F1", "? Help", "this page"},
+    {{'q', CODE_ESCAPE, CODE_F10}, ACTION_QUIT, LIST, "q", "q Quit", "end pgleader"},
+    {{'Q'}, ACTION_QUIT, EVERYWHERE, "Q Ctrl-C", NULL, "end pgleader, from anywhere"},
+    {.keys = NULL},
+};
+
+enum action keys_action(enum screen_id screen, int code)
+{
+    for (const struct key_row *row = key_rows; row->keys; row++) {
+        for (int i = 0; i < KEYS_A_ROW && row->codes[i]; i++) {
+            if (row->codes[i] == code && row->screens & ON(screen))
+                return row->action;
+        }
+    }
+    return ACTION_NONE;
+}

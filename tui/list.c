@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Picture to lines: filter, sort, group. */
+#include "tui/list.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+const char *const list_order_names[ORDERS] = {"attention", "duty", "owner", "held", "wait"};
+
+const char *instance_name(const char *duty, const char *name)
+{
+    static const char kit[] = "pgleader:";
+    size_t size = strlen(duty);
+    if (strncmp(name, kit, strlen(kit)) != 0 || strncmp(name + strlen(kit), duty, size) != 0)
+        return name;
+    const char *rest = name + strlen(kit) + size;
+    return rest[0] == ':' && rest[1] ? rest + 1 : name;
+}
+
+const char *duty_holder(const struct duty *duty)
+{
+    if (duty->owners <= 0)
+        return "";
+    if (duty->owner.holder && *duty->owner.holder)
+        return instance_name(duty->name, duty->owner.holder);
+    return "(no name)";
+}
+
+bool list_row_matches(const struct list_row *row, const char *text)
+{
+    char words[VERDICT_SIZE];
+    const struct duty *duty = row->duty;
+    if (!*text)
+        return true;
+    if (!duty)
+        return false;
+    verdict_words(duty, row->fresh, words);
+    return strcasestr(duty->name, text) || strcasestr(duty_holder(duty), text) ||
+           strcasestr(words, text) || (duty->key_text && strcasestr(duty->key_text, text));
+}
+
+static int compare_int64(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+struct sorting {
+    enum list_order order;
+    bool inverted;
+};
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+    const struct list_row *x = a, *y = b;
+    const struct sorting *sorting = context;
+    int by = 0;
+    if (sorting->order == ORDER_ATTENTION)
+        by = (int)x->urgency - (int)y->urgency;
+    else if (sorting->order == ORDER_OWNER)
+        by = strcmp(duty_holder(x->duty), duty_holder(y->duty));
+    else if (sorting->order == ORDER_HELD)
+        by = compare_int64(y->duty->age_us, x->duty->age_us);
+    else if (sorting->order == ORDER_WAIT)
+        by = compare_int64(y->duty->oldest_wait_us, x->duty->oldest_wait_us);
+    if (by == 0)
+        by = strcmp(x->duty->name, y->duty->name);
+    return sorting->inverted ? -by : by;
+}
+
+static size_t all_duties(const struct picture *picture)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < picture->n; i++) {
+        if (picture->servers[i] && picture->servers[i]->snapshot)
+            n += picture->servers[i]->snapshot->n_duties;
+    }
+    return n;
+}
+
+static void add_server(struct list *list, const struct picture *picture, size_t server,
+                       const char *filter)
+{
+    const struct published *published = picture->servers[server];
+    const struct snapshot *snapshot = published ? published->snapshot : NULL;
+    for (size_t i = 0; snapshot && i < snapshot->n_duties; i++) {
+        struct list_row row = {
+            .server = server, .duty = &snapshot->duties[i], .fresh = picture->fresh[server]};
+        row.urgency = verdict_urgency(row.duty, row.fresh);
+        list->n_duties++;
+        list->counts[row.urgency]++;
+        if (list_row_matches(&row, filter))
+            list->rows[list->n++] = row;
+    }
+}
+
+void list_build(const struct picture *picture, enum list_order order, bool inverted,
+                const char *filter, struct list *ret_list)
+{
+    struct list list = {.rows = xcalloc(all_duties(picture) + picture->n + 1, sizeof *list.rows)};
+    struct sorting sorting = {.order = order, .inverted = inverted};
+    for (size_t i = 0; i < picture->n; i++) {
+        if (picture->n > 1)
+            list.rows[list.n++] = (struct list_row){.server = i, .fresh = picture->fresh[i]};
+        size_t first = list.n;
+        add_server(&list, picture, i, filter);
+        if (list.n > first)
+            qsort_r(list.rows + first, list.n - first, sizeof *list.rows, compare_rows, &sorting);
+    }
+    list.taken_us = picture->taken_us;
+    list.order = order;
+    list.inverted = inverted;
+    list.filter = xstrdup(filter);
+    *ret_list = list;
+}
+
+bool list_is_of(const struct list *list, const struct picture *picture, enum list_order order,
+                bool inverted, const char *filter)
+{
+    return list->filter && list->taken_us == picture->taken_us && list->order == order &&
+           list->inverted == inverted && text_equal(list->filter, filter);
+}
+
+void list_done(struct list *list)
+{
+    free(list->filter);
+    free(list->rows);
+    *list = (struct list){0};
+}

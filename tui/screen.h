@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* From state and picture to a grid: pure functions. A screen is a file. */
+#pragma once
+
+#include "tui/grid.h"
+#include "tui/ui.h"
+
+/* The part of a grid that a screen fills, line by line; what is scrolled away is only counted. */
+struct page {
+    struct grid *grid;
+    int first, height; /* rows of the grid */
+    int top;           /* lines above it */
+    int n;             /* lines so far */
+};
+
+/* The row of the next line; -1 where it is not on the page, which grid_put takes for nothing. */
+int page_next(struct page *page);
+
+/* A bold label and a text beside it, on as many lines as it needs. */
+void page_entry(struct page *page, int indent, int label_width, const char *label, unsigned attr,
+                const char *text);
+
+/* The same with the labels' usual width. */
+void page_field(struct page *page, const char *label, unsigned attr, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+
+/* A blank line and a heading. */
+void page_heading(struct page *page, const char *format, ...) PRINTF_LIKE(2, 3);
+
+typedef void screen_content(const struct ui *ui, const struct picture *picture, struct page *page);
+
+screen_content screen_duty, screen_events, screen_locks, screen_help;
+
+/* The list scrolls with its cursor; row and height are those of its titles and its rows. */
+void screen_list(const struct ui *ui, const struct picture *picture, int64_t now_us,
+                 struct grid *grid, int row, int height);
+
+/* The whole screen at now_us (CLOCK_MONOTONIC), after ui_settle. */
+void screen_render(const struct ui *ui, const struct picture *picture, int64_t now_us,
+                   struct grid *grid);
+
+/* How many rows of the list, or lines of any other content, fit; and how many lines there are. */
+int screen_page(const struct ui *ui, int height);
+int screen_lines(const struct ui *ui, const struct picture *picture, int width);
+
+/* The next time (CLOCK_MONOTONIC) that the screen looks otherwise although nothing happens, because
+ * an age on it has grown; INT64_MAX: never. */
+int64_t screen_due_us(const struct ui *ui, const struct picture *picture, int64_t now_us);
+
+/* What is wrong with a server's picture at now_us: how old it is, and why. False: nothing. */
+bool screen_banner(const struct published *published, int64_t now_us, enum time_style style,
+                   char *out, size_t size);

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* The main list. What a terminal has no room for is left out by column, never cut off. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "observe/bounds.h"
+#include "tui/screen.h"
+
+enum { CELL_SIZE = 128, MARK_WIDTH = 2 };
+
+struct column {
+    const char *title;
+    int from;  /* the least width of a terminal that has it */
+    int width; /* at least */
+    int share; /* of the cells that are left over */
+    bool right;
+    void (*text)(const struct list_row *row, char out[CELL_SIZE]);
+};
+
+static void duty_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    (void)snprintf(out, CELL_SIZE, "%s", row->duty->name);
+}
+
+static void owner_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    const struct duty *duty = row->duty;
+    if (!duty->read)
+        (void)snprintf(out, CELL_SIZE, "?");
+    else if (duty->owners <= 0)
+        (void)snprintf(out, CELL_SIZE, "- none -");
+    else
+        (void)snprintf(out, CELL_SIZE, "%s", duty_holder(duty));
+}
+
+static void pid_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    if (row->duty->owners > 0 && row->duty->owner.pid > 0)
+        (void)snprintf(out, CELL_SIZE, "%" PRId32, row->duty->owner.pid);
+    else
+        (void)snprintf(out, CELL_SIZE, "-");
+}
+
+static void generation_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    if (row->duty->generation >= 0)
+        (void)snprintf(out, CELL_SIZE, "%" PRId64, row->duty->generation);
+    else
+        (void)snprintf(out, CELL_SIZE, "-");
+}
+
+/* With a + where it is only known to be at least so long. */
+static void held_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    char age[WORDS_SIZE];
+    const struct duty *duty = row->duty;
+    bool least = duty->age_uncertainty_us < 0 || duty->age_uncertainty_us >= SECOND_US;
+    if (duty->age_us >= 0 && duty->age_us < SECOND_US)
+        (void)snprintf(age, sizeof age, "0s");
+    else
+        words_duration(duty->age_us, age);
+    if (duty->owners <= 0)
+        (void)snprintf(out, CELL_SIZE, "-");
+    else
+        (void)snprintf(out, CELL_SIZE, "%s%s", age, duty->age_us >= 0 && least ? "+" : "");
+}
+
+static void candidates_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    if (row->duty->candidates >= 0)
+        (void)snprintf(out, CELL_SIZE, "%" PRId32, row->duty->candidates);
+    else
+        (void)snprintf(out, CELL_SIZE, "?");
+}
+
+static void wait_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    char age[WORDS_SIZE];
+    words_duration(row->duty->oldest_wait_us, age);
+    if (row->duty->oldest_wait_us >= 0)
+        (void)snprintf(out, CELL_SIZE, "%s", age);
+    else
+        (void)snprintf(out, CELL_SIZE, row->duty->waiters > 0 ? "?" : "-");
+}
+
+static bool has_target(const struct run *run)
+{
+    return !isnan(run->position) && !isnan(run->target) && run->target > 0;
+}
+
+static void done_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    const struct run *run = &row->duty->run;
+    if (!run->present)
+        (void)snprintf(out, CELL_SIZE, "-");
+    else if (has_target(run))
+        (void)snprintf(out, CELL_SIZE, "%.0f%%", floor(100 * run->position / run->target));
+    else
+        (void)snprintf(out, CELL_SIZE, "run");
+}
+
+static void progress_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    char done[CELL_SIZE], age[WORDS_SIZE];
+    const struct duty *duty = row->duty;
+    if (!duty->run.present) {
+        (void)snprintf(out, CELL_SIZE, "-");
+        return;
+    }
+    if (has_target(&duty->run))
+        done_text(row, done);
+    else
+        (void)snprintf(done, sizeof done, "at %.24s",
+                       duty->run.cursor ? duty->run.cursor : "start");
+    words_since(duty->run.advanced_us, duty->read_upper_us, age);
+    (void)snprintf(out, CELL_SIZE, "%.64s, %s ago", done, age);
+}
+
+static void lease_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    char left[WORDS_SIZE];
+    const struct duty *duty = row->duty;
+    if (duty->mechanism != MECHANISM_LEASE || !bounds_is_time(duty->lease_expires_us)) {
+        (void)snprintf(out, CELL_SIZE, "-");
+        return;
+    }
+    int64_t us = duty->lease_expires_us - duty->read_upper_us;
+    words_duration(us < 0 ? -us : us, left);
+    (void)snprintf(out, CELL_SIZE, "%s%s", us < 0 ? "-" : "", left);
+}
+
+static void state_text(const struct list_row *row, char out[CELL_SIZE])
+{
+    verdict_words(row->duty, row->fresh, out);
+}
+
+static const struct column columns[] = {
+    {"DUTY", 0, 13, 3, false, duty_text},
+    {"OWNER", 0, 12, 3, false, owner_text},
+    {"PID", 0, 7, 0, true, pid_text},
+    {"GENERATION", 100, 10, 0, true, generation_text},
+    {"HELD", 0, 7, 0, true, held_text},
+    {"CAND", 80, 4, 0, true, candidates_text},
+    {"WAIT", 80, 6, 0, true, wait_text},
+    {"DONE", 100, 4, 0, true, done_text},
+    {"PROGRESS", 140, 14, 1, false, progress_text},
+    {"LEASE", 140, 6, 0, true, lease_text},
+    {"STATE", 0, 14, 0, false, state_text},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* PROGRESS says more than DONE: where there is room for it, that one goes. */
+static bool has_column(int i, int width)
+{
+    if (columns[i].text == done_text && width >= 140)
+        return false;
+    return width >= columns[i].from;
+}
+
+/* The most that a column needs for all rows, so that none gets room that it leaves empty. */
+static int needed(const struct list *list, const struct column *column, const struct grid *grid)
+{
+    int most = column->width;
+    for (size_t i = 0; i < list->n && most < grid->width; i++) {
+        char text[CELL_SIZE];
+        if (!list->rows[i].duty)
+            continue;
+        column->text(&list->rows[i], text);
+        if (strlen(text) <= (size_t)most)
+            continue; /* no text has more cells than bytes */
+        int width = grid_text_width(grid, text);
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+/* Gives `left` cells to the columns that share them, by their shares, to each at most what it
+ * needs; returns what nobody took. */
+static int share_out(int left, const int needs[COLUMNS], int widths[COLUMNS])
+{
+    int shares = 0, given = 0;
+    for (int i = 0; i < COLUMNS; i++)
+        shares += widths[i] && widths[i] < needs[i] ? columns[i].share : 0;
+    for (int i = 0; i < COLUMNS && shares > 0; i++) {
+        if (!widths[i] || widths[i] >= needs[i])
+            continue;
+        int more = (left * columns[i].share + shares - 1) / shares;
+        more = more > needs[i] - widths[i] ? needs[i] - widths[i] : more;
+        more = more > left - given ? left - given : more;
+        widths[i] += more;
+        given += more;
+    }
+    return left - given;
+}
+
+/* Each column's width; 0: the terminal is too narrow for it. */
+static void layout(const struct list *list, const struct grid *grid, int ret_widths[COLUMNS])
+{
+    int needs[COLUMNS], left = grid->width - MARK_WIDTH, before = 0;
+    for (int i = 0; i < COLUMNS; i++) {
+        ret_widths[i] = has_column(i, grid->width) ? columns[i].width : 0;
+        if (ret_widths[i] && columns[i].right) /* half a number is another number */
+            ret_widths[i] = needed(list, &columns[i], grid);
+        needs[i] = ret_widths[i] && columns[i].share ? needed(list, &columns[i], grid) : 0;
+        left -= ret_widths[i] ? ret_widths[i] + (i > 0) : 0;
+    }
+    do {
+        before = left;
+        left = left > 0 ? share_out(left, needs, ret_widths) : 0;
+    } while (left > 0 && left < before);
+    /* The rest is the state's, which has short words for where there is none. */
+    if (left > 0)
+        ret_widths[COLUMNS - 1] += left;
+}
+
+static void render_titles(const int widths[COLUMNS], struct grid *grid, int row)
+{
+    int column = MARK_WIDTH;
+    for (int i = 0; i < COLUMNS; i++) {
+        if (!widths[i])
+            continue;
+        if (columns[i].right)
+            grid_put_right(grid, row, column, widths[i], GRID_PLAIN, columns[i].title);
+        else
+            (void)grid_put(grid, row, column, widths[i], GRID_PLAIN, columns[i].title);
+        column += widths[i] + 1;
+    }
+    grid_mark(grid, row, 0, grid->width, GRID_BOLD | GRID_UNDERLINE);
+}
+
+static void render_duty(const struct list_row *row, const int widths[COLUMNS], struct grid *grid,
+                        int at, bool selected)
+{
+    unsigned attr = verdict_attr(row->urgency);
+    int column = MARK_WIDTH;
+    if (row->urgency < URGENCY_FINE)
+        (void)grid_put(grid, at, 1, 1, attr, "!");
+    for (int i = 0; i < COLUMNS; i++) {
+        char text[CELL_SIZE];
+        if (!widths[i])
+            continue;
+        columns[i].text(row, text);
+        if (columns[i].text == state_text && grid_text_width(grid, text) > widths[i])
+            verdict_brief(row->duty, row->fresh, text);
+        bool is_state = columns[i].text == state_text || columns[i].text == duty_text;
+        unsigned with = is_state ? attr : GRID_PLAIN;
+        if (columns[i].right)
+            grid_put_right(grid, at, column, widths[i], with, text);
+        else
+            (void)grid_put(grid, at, column, widths[i], with, text);
+        column += widths[i] + 1;
+    }
+    if (selected) {
+        (void)grid_put(grid, at, 0, 1, GRID_PLAIN, ">");
+        grid_mark(grid, at, 0, grid->width, GRID_REVERSE);
+    }
+}
+
+static void render_server(const struct ui *ui, const struct published *published, int64_t now_us,
+                          struct grid *grid, int at, bool selected)
+{
+    char banner[512];
+    const struct snapshot *snapshot = published->snapshot;
+    bool bad = screen_banner(published, now_us, ui->times, banner, sizeof banner);
+    int used =
+        grid_printf(grid, at, MARK_WIDTH, GRID_BOLD | GRID_UNDERLINE, "%s", published->server);
+    int column = MARK_WIDTH + used + 2;
+    if (bad)
+        (void)grid_put(grid, at, column, grid->width - column, GRID_BOLD | GRID_RED, banner);
+    else if (snapshot)
+        (void)grid_printf(grid, at, column, GRID_DIM, "%s, PostgreSQL %s, %zu %s%s%s",
+                          snapshot->facts.in_recovery ? "standby" : "primary",
+                          snapshot->facts.version ? snapshot->facts.version : "?",
+                          snapshot->n_duties, snapshot->n_duties == 1 ? "duty" : "duties",
+                          snapshot->facts.direct ? "" : ", POOLED",
+                          snapshot->facts.privileged ? "" : ", UNPRIVILEGED");
+    if (bad)
+        (void)grid_put(grid, at, 1, 1, GRID_BOLD | GRID_RED, "!");
+    if (selected) {
+        (void)grid_put(grid, at, 0, 1, GRID_PLAIN, ">");
+        grid_mark(grid, at, 0, grid->width, GRID_REVERSE);
+    }
+}
+
+/* Why there is nothing to see. */
+static const char *nothing(const struct ui *ui, const struct picture *picture)
+{
+    if (ui->list.n_duties > 0)
+        return "No duty holds this text: Esc shows all";
+    for (size_t i = 0; i < picture->n; i++) {
+        if (picture->servers[i]->snapshot)
+            return "No advisory lock is held in this database, and no duty is named: nobody leads "
+                   "anything";
+    }
+    return "No picture yet";
+}
+
+void screen_list(const struct ui *ui, const struct picture *picture, int64_t now_us,
+                 struct grid *grid, int row, int height)
+{
+    int widths[COLUMNS];
+    layout(&ui->list, grid, widths);
+    render_titles(widths, grid, row);
+    if (ui->list.n == 0)
+        (void)grid_put(grid, row + 1, MARK_WIDTH, grid->width - MARK_WIDTH, GRID_PLAIN,
+                       nothing(ui, picture));
+    for (int i = 0; i < height - 1 && ui->top + (size_t)i < ui->list.n; i++) {
+        size_t index = ui->top + (size_t)i;
+        const struct list_row *line = &ui->list.rows[index];
+        int at = row + 1 + i;
+        if (line->duty)
+            render_duty(line, widths, grid, at, index == ui->cursor);
+        else
+            render_server(ui, picture->servers[line->server], now_us, grid, at,
+                          index == ui->cursor);
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Advisory locks that no duty names: of this database each with its session, of others a count. */
+#include <inttypes.h>
+
+#include "tui/screen.h"
+
+static const struct duty *discovered(const struct snapshot *snapshot, struct lock_key key)
+{
+    for (size_t i = 0; i < snapshot->n_duties; i++) {
+        const struct duty *duty = &snapshot->duties[i];
+        if (duty->mechanism == MECHANISM_LOCK && lock_key_equal(duty->key, key))
+            return duty;
+    }
+    return NULL;
+}
+
+static void render_lock(const struct snapshot *snapshot, const struct watched_lock *lock,
+                        struct page *page)
+{
+    char key[LOCK_KEY_TEXT_SIZE], age[WORDS_SIZE];
+    const struct duty *duty = discovered(snapshot, lock->key);
+    int row = page_next(page), width = page->grid->width;
+    bool owner = duty && duty->owners > 0 && duty->owner.pid == lock->pid;
+    lock_key_format(lock->key, key);
+    words_since(lock->since_us, snapshot->read_upper_us, age);
+    (void)grid_put(page->grid, row, 2, 24, GRID_BOLD, key);
+    (void)grid_printf(page->grid, row, 27, GRID_PLAIN, "pid %-8" PRId32 "%8s+", lock->pid, age);
+    (void)grid_put(page->grid, row, 50, width - 50, GRID_PLAIN,
+                   owner  ? duty_holder(duty)
+                   : duty ? ""
+                          : "not in the main list: it has no room");
+}
+
+static void render_server(const struct published *published, struct page *page)
+{
+    const struct snapshot *snapshot = published->snapshot;
+    page_heading(page, "%s", published->server);
+    if (!snapshot) {
+        (void)grid_put(page->grid, page_next(page), 2, page->grid->width, GRID_PLAIN,
+                       "No picture yet");
+        return;
+    }
+    if (snapshot->unregistered_locks < 0)
+        page_field(page, "No duty", GRID_PLAIN, "? not readable");
+    else
+        page_field(page, "No duty", GRID_PLAIN,
+                   "%" PRId32 " locks of this database, held at least so long",
+                   snapshot->unregistered_locks);
+    for (size_t i = 0; i < snapshot->n_watched; i++)
+        render_lock(snapshot, &snapshot->watched[i], page);
+    if (snapshot->foreign_locks < 0)
+        page_field(page, "Foreign", GRID_PLAIN, "? not readable");
+    else
+        page_field(page, "Foreign", GRID_PLAIN,
+                   "%" PRId32 " locks of other databases (db: the oid) or of an extension",
+                   snapshot->foreign_locks);
+    for (size_t i = 0; i < snapshot->n_foreign; i++) {
+        const struct foreign_lock *lock = &snapshot->foreign[i];
+        char key[LOCK_KEY_TEXT_SIZE];
+        int row = page_next(page), width = page->grid->width;
+        lock_key_format(lock->key, key);
+        (void)grid_put(page->grid, row, 2, 24, GRID_BOLD, key);
+        (void)grid_printf(page->grid, row, 27, GRID_PLAIN, "pid %-7" PRId32 " db %" PRId64,
+                          lock->pid, lock->database);
+        (void)grid_put(page->grid, row, 50, width - 50, GRID_PLAIN, lock->name);
+    }
+}
+
+void screen_locks(const struct ui *ui, const struct picture *picture, struct page *page)
+{
+    (void)ui;
+    (void)grid_put(page->grid, page_next(page), 0, page->grid->width, GRID_BOLD | GRID_UNDERLINE,
+                   "LOCKS that no duty names");
+    for (size_t i = 0; i < picture->n; i++)
+        render_server(picture->servers[i], page);
+}

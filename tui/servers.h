@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Which servers a subcommand looks at, and one look at them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/option.h"
+#include "observe/publish.h"
+
+struct server_options {
+    const char *config_file; /* --config; else PGLEADER_CONFIG, unless there is a CONNINFO */
+    struct option_list only; /* --server, repeatable: names from the config */
+    const char *conninfo;    /* the operand, or NULL */
+};
+
+/* The option rows of both, for a subcommand's table. */
+#define SERVER_OPTIONS(options)                                                                    \
+    {"config",          "FILE",        "The exporter's configuration.",                            \
+     "PGLEADER_CONFIG", OPTION_STRING, &(options)->config_file},                                   \
+    {                                                                                              \
+        "server", "NAME", "Only that server of it; repeatable.", NULL, OPTION_LIST,                \
+            &(options)->only                                                                       \
+    }
+
+/* CONNINFO, then --config, then PGLEADER_CONFIG, then what the environment says as for psql.
+ * Discovered locks are shown at once. False, with every mistake on standard error, where it cannot
+ * be read. */
+bool servers_read(const struct server_options *options, const char *command,
+                  struct config **ret_config) MUSTCHECK;
+
+/* Polls until every server was tried once, at most within_us, and takes the picture: a server that
+ * did not answer has no snapshot. Owns config. */
+void servers_look(struct config *config, int64_t within_us, struct picture *ret_picture);

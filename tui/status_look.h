@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* Keeps looking at the servers: one poller, for one picture or for many. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "observe/publish.h"
+
+struct status_look;
+
+/* Owns config, which lives as long as the look. */
+struct status_look *status_look_new(struct config *config);
+void status_look_free(struct status_look *look);
+
+enum status_look_end { LOOK_ENOUGH, LOOK_LATE, LOOK_STOPPED };
+
+/* Polls until every server has said all that a first look can tell, until deadline_us
+ * (CLOCK_MONOTONIC), or until stop_fd (-1: none) is readable. always: until one of the latter. */
+enum status_look_end status_look_wait(struct status_look *look, bool always, int64_t deadline_us,
+                                      int stop_fd);
+
+void status_look_take(struct status_look *look, struct picture *ret_picture);

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* curses behind a grid and key codes. */
+#include "tui/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <term.h>
+#include <termios.h>
+
+#include <curses.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256 };
+
+struct terminal {
+    SCREEN *screen;
+    int error_aside; /* what standard error was */
+    bool colours;
+};
+
+/* For a crash: what gives the terminal back, made ready beforehand. */
+static struct {
+    struct termios before;
+    char leave[LEAVE_SIZE];
+    volatile sig_atomic_t taken;
+} rescue;
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+enum { CRASHES = sizeof crashes / sizeof *crashes };
+
+bool term_usable(void)
+{
+    const char *name = getenv("TERM");
+    int error = 0;
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !name || !*name)
+        return false;
+    if (setupterm(name, STDOUT_FILENO, &error) != OK)
+        return false;
+    const char *move = tigetstr("cup");
+    bool usable = move && move != (char *)-1;
+    (void)del_curterm(cur_term);
+    return usable;
+}
+
+bool term_unicode(void)
+{
+    return text_equal(nl_langinfo(CODESET), "UTF-8");
+}
+
+/* Nothing but what is safe in a signal handler. */
+static void give_back_and_die(int number)
+{
+    if (rescue.taken) {
+        rescue.taken = 0;
+        ssize_t written = write(STDOUT_FILENO, rescue.leave, strlen(rescue.leave));
+        (void)written;
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.before);
+    }
+    (void)raise(number); /* SA_RESETHAND: now it ends the program */
+}
+
+static void add_string(const char *capability)
+{
+    const char *text = tigetstr(capability);
+    size_t n = strlen(rescue.leave);
+    if (text && text != (char *)-1 && n + strlen(text) < LEAVE_SIZE)
+        (void)snprintf(rescue.leave + n, LEAVE_SIZE - n, "%s", text);
+}
+
+static void prepare_rescue(void)
+{
+    struct sigaction action = {.sa_handler = give_back_and_die,
+                               .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
+    rescue.leave[0] = '\0';
+    add_string("sgr0");
+    add_string("cnorm");
+    add_string("rmkx");
+    add_string("rmcup");
+    for (int i = 0; i < CRASHES; i++)
+        (void)sigaction(crashes[i], &action, NULL);
+}
+
+/* Standard error goes to memory: what libraries print there would tear the screen. */
+static int set_error_aside(void)
+{
+    int aside = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    CLEANUP(close_fdp) int memory = memfd_create("pgleader", MFD_CLOEXEC);
+    if (aside >= 0 && memory >= 0)
+        (void)dup2(memory, STDERR_FILENO);
+    return aside;
+}
+
+/* What was said meanwhile is shown now. */
+static void bring_error_back(int aside)
+{
+    char text[4096];
+    ssize_t n = 0;
+    if (aside < 0)
+        return;
+    (void)fflush(stderr);
+    CLEANUP(close_fdp) int said = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    (void)dup2(aside, STDERR_FILENO);
+    (void)close(aside);
+    if (said < 0)
+        return;
+    (void)lseek(said, 0, SEEK_SET);
+    while ((n = read(said, text, sizeof text)) > 0) {
+        if (write(STDERR_FILENO, text, (size_t)n) != n)
+            return;
+    }
+}
+
+static void start_colours(struct terminal *term)
+{
+    const char *no_color = getenv("NO_COLOR");
+    if ((no_color && *no_color) || start_color() == ERR || use_default_colors() == ERR ||
+        COLORS < 8)
+        return;
+    (void)init_pair(1, COLOR_RED, -1);
+    (void)init_pair(2, COLOR_YELLOW, -1);
+    (void)init_pair(3, COLOR_GREEN, -1);
+    term->colours = true;
+}
+
+bool term_open(struct terminal **ret_term, struct error *err)
+{
+    if (tcgetattr(STDIN_FILENO, &rescue.before) != 0)
+        return error_set_errno(err, errno, "could not take the terminal");
+    struct terminal *term = xcalloc(1, sizeof *term);
+    term->screen = newterm(NULL, stdout, stdin);
+    if (!term->screen) {
+        free(term);
+        return error_set(err, ERROR_SYSTEM, "could not take the terminal: TERM=%s is not known",
+                         getenv("TERM"));
+    }
+    rescue.taken = 1;
+    prepare_rescue();
+    term->error_aside = set_error_aside();
+    (void)cbreak();
+    (void)noecho();
+    (void)nonl();
+    (void)intrflush(stdscr, FALSE);
+    (void)keypad(stdscr, TRUE);
+    (void)nodelay(stdscr, TRUE);
+    (void)set_escdelay(ESCAPE_MS);
+    (void)curs_set(0);
+    start_colours(term);
+    *ret_term = term;
+    return true;
+}
+
+void term_close(struct terminal *term)
+{
+    if (!term)
+        return;
+    (void)curs_set(1);
+    (void)endwin();
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.before);
+    rescue.taken = 0;
+    delscreen(term->screen);
+    bring_error_back(term->error_aside);
+    free(term);
+}
+
+void term_size(const struct terminal *term, int *ret_width, int *ret_height)
+{
+    (void)term;
+    struct winsize size = {0};
+    *ret_width = COLS;
+    *ret_height = LINES;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+        *ret_width = size.ws_col;
+        *ret_height = size.ws_row;
+    }
+}
+
+void term_resize(struct terminal *term)
+{
+    int width = 0, height = 0;
+    term_size(term, &width, &height);
+    (void)resizeterm(height, width);
+    (void)clearok(stdscr, TRUE);
+}
+
+void term_redraw(struct terminal *term)
+{
+    (void)term;
+    (void)clearok(stdscr, TRUE);
+}
+
+static attr_t attributes(unsigned attr)
+{
+    attr_t out = A_NORMAL;
+    if (attr & GRID_BOLD)
+        out |= A_BOLD;
+    if (attr & GRID_DIM)
+        out |= A_DIM;
+    if (attr & GRID_REVERSE)
+        out |= A_REVERSE;
+    if (attr & GRID_UNDERLINE)
+        out |= A_UNDERLINE;
+    return out;
+}
+
+static short colour(const struct terminal *term, unsigned attr)
+{
+    if (!term->colours)
+        return 0;
+    return (short)(attr & GRID_RED ? 1 : attr & GRID_YELLOW ? 2 : attr & GRID_GREEN ? 3 : 0);
+}
+
+void term_draw(struct terminal *term, const struct grid *grid)
+{
+    (void)erase();
+    for (int row = 0; row < grid->height; row++) {
+        for (int column = 0; column < grid->width; column++) {
+            const struct cell *cell =
+                &grid->cells[(size_t)row * (size_t)grid->width + (size_t)column];
+            cchar_t out;
+            if (!cell->text[0] || (cell->text[0] == L' ' && !cell->text[1] && !cell->attr))
+                continue;
+            (void)setcchar(&out, cell->text, attributes(cell->attr), colour(term, cell->attr),
+                           NULL);
+            (void)mvadd_wch(row, column, &out);
+        }
+    }
+    (void)refresh();
+}
+
+static int translate(wint_t key)
+{
+    static const struct {
+        int curses, code;
+    } keys[] = {
+        {KEY_UP, CODE_UP},       {KEY_DOWN, CODE_DOWN},     {KEY_LEFT, CODE_LEFT},
+        {KEY_RIGHT, CODE_RIGHT}, {KEY_PPAGE, CODE_PAGE_UP}, {KEY_NPAGE, CODE_PAGE_DOWN},
+        {KEY_HOME, CODE_HOME},   {KEY_END, CODE_END},       {KEY_ENTER, CODE_ENTER},
+        {KEY_F(1), CODE_F1},     {KEY_F(4), CODE_F4},       {KEY_F(6), CODE_F6},
+        {KEY_F(9), CODE_F9},     {KEY_F(10), CODE_F10},     {KEY_BACKSPACE, CODE_BACKSPACE},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if ((wint_t)keys[i].curses == key)
+            return keys[i].code;
+    }
+    return CODE_NONE;
+}
+
+int term_key(struct terminal *term)
+{
+    (void)term;
+    wint_t key = 0;
+    int kind = 0;
+    do {
+        kind = get_wch(&key);
+    } while (kind == KEY_CODE_YES && translate(key) == CODE_NONE);
+    if (kind == ERR)
+        return CODE_NONE;
+    if (kind == KEY_CODE_YES)
+        return translate(key);
+    if (key == L'\r' || key == L'\n')
+        return CODE_ENTER;
+    return key == 0x7F || key == 0x08 ? CODE_BACKSPACE : (int)key;
+}
+
+void term_suspend(struct terminal *term)
+{
+    (void)curs_set(1);
+    (void)endwin();
+    rescue.taken = 0;
+    (void)raise(SIGSTOP);
+    rescue.taken = 1;
+    (void)curs_set(0);
+    term_resize(term);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* What the person has chosen: screen, cursor, filter, order. Keys change it; it never draws. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tui/journal.h"
+#include "tui/keys.h"
+#include "tui/list.h"
+
+enum { UI_TEXT_SIZE = 64, UI_MESSAGE_SIZE = 160 };
+
+enum ui_entry { ENTRY_NONE, ENTRY_FIND, ENTRY_FILTER };
+
+struct ui {
+    enum screen_id screen, below; /* below: where help was opened */
+    const struct journal *journal;
+
+    struct list list;    /* of the picture that is shown */
+    char *server, *duty; /* the row under the cursor; NULL: none, or a server's line */
+    size_t cursor, top;  /* rows of the list */
+    int scroll;          /* lines of any other screen */
+    int scroll_most;     /* how far it can go */
+    int page;            /* lines of content that fit */
+    enum list_order order;
+    bool inverted;
+    char filter[UI_TEXT_SIZE], find[UI_TEXT_SIZE];
+
+    enum ui_entry entry; /* a text is being typed */
+    char typed[UI_TEXT_SIZE];
+
+    bool paused;
+    enum time_style times;
+    int64_t interval_us;
+    char message[UI_MESSAGE_SIZE]; /* until the next key */
+};
+
+/* What a key asks of the program besides a new picture of the screen. */
+enum ui_wish { WISH_NONE, WISH_QUIT, WISH_INTERVAL, WISH_SAVE, WISH_REDRAW };
+
+void ui_init(struct ui *ui, const struct journal *journal, int64_t interval_us);
+void ui_done(struct ui *ui);
+
+/* A key, on the picture that is shown. */
+enum ui_wish ui_key(struct ui *ui, const struct picture *picture, int code);
+
+/* After a key, a new picture or another size: builds the list anew if need be and puts the cursor
+ * on the duty it was on. The list points into the picture until the next call. */
+void ui_settle(struct ui *ui, const struct picture *picture, int width, int height);
+
+/* The duty under the cursor, or NULL where it is no longer there. */
+const struct list_row *ui_row(const struct ui *ui);
+
+void ui_say(struct ui *ui, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: PostgreSQL */
+/* A yield in words and as JSON; pure. */
+#pragma once
+
+#include <stdio.h>
+
+#include "tui/yield.h"
+
+/* What is asked of the person: who, what ends, what becomes of the worker, every guard. */
+void yield_show_question(const struct yield_view *view, FILE *out);
+
+/* The whole as one JSON object. dry: nothing was to be sent. */
+void yield_show_json(const struct yield_view *view, bool dry, int status, FILE *out);
+
+/* One line whatever the text holds: what is not printable becomes '?'. */
+void yield_show_text(FILE *out, const char *text);
