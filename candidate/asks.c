@@ -113,16 +113,18 @@ static const char *setup_text(const struct target *target, int version, struct a
         SET("idle_session_timeout", "'0'") "true AS yes";
 }
 
+static const char *unlisten_text(const struct target *target, int version, struct arena *arena)
+{
+    return arena_printf(arena, "UN%s", listen_text(target, version, arena));
+}
+
 const char *ask_text(enum ask ask, const struct target *target, int version, struct arena *arena)
 {
     static const char *(*const makers[ASKS])(const struct target *, int, struct arena *) = {
-        [ASK_SETUP] = setup_text,
-        [ASK_LISTEN] = listen_text,
-        [ASK_TRY] = try_text,
-        [ASK_UNLOCK] = unlock_text,
-        [ASK_ACQUIRE] = lease_acquire_text,
-        [ASK_RENEW] = lease_renew_text,
-        [ASK_RELEASE] = lease_release_text,
+        [ASK_SETUP] = setup_text,       [ASK_LISTEN] = listen_text,
+        [ASK_UNLISTEN] = unlisten_text, [ASK_TRY] = try_text,
+        [ASK_UNLOCK] = unlock_text,     [ASK_ACQUIRE] = lease_acquire_text,
+        [ASK_RENEW] = lease_renew_text, [ASK_RELEASE] = lease_release_text,
     };
     return makers[ask] ? makers[ask](target, version, arena) : texts[ask];
 }

@@ -18,6 +18,7 @@ enum ask {
     ASK_LIMITS,   /* reads the limits back */
     ASK_KEY,      /* $1 duty: its lock or lease in the registry */
     ASK_LISTEN,   /* the duty's channel */
+    ASK_UNLISTEN, /* not to it any more */
     ASK_WARM,     /* has the session prepare for a term before one begins */
     ASK_REPORT,   /* $1 duty, $2 generation, $3 instance: our old work has stopped */
     ASK_COUNT,    /* $1 prefix of the kit's names: how many candidates there are */

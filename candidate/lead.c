@@ -81,6 +81,7 @@ void lead_drop_session(struct lead *lead, int64_t pause_us)
     lead->phase = PHASE_DOWN;
     lead->ask = ASK_NOTHING;
     lead->holds = lead->prepared = lead->listening = lead->termless = lead->woken = false;
+    lead->deaf = false;
     lead->look = false;
     if (!lead->options.key && !lead->target.lease_table)
         lead->found = false;            /* the registry may name another by then */

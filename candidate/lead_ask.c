@@ -125,6 +125,7 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[VALUES
     case ASK_IDENTIFY:
     case ASK_LIMITS:
     case ASK_LISTEN:
+    case ASK_UNLISTEN:
     case ASK_WARM:
     case ASKS:
         break;
@@ -156,16 +157,6 @@ static void took_setup(struct lead *lead, const struct reply *reply)
     lead_ask(lead, ASK_LIMITS);
 }
 
-static void took_listen(struct lead *lead, const struct reply *reply)
-{
-    (void)reply;
-    lead->listening = true;
-    if (lead->ledger && lead->state == LEAD_FOLLOWER)
-        lead_ask(lead, ASK_WARM);
-    else
-        lead_ready(lead);
-}
-
 static void took_warm(struct lead *lead, const struct reply *reply)
 {
     (void)reply;
@@ -177,18 +168,6 @@ static void took_report(struct lead *lead, const struct reply *reply)
     (void)reply;
     lead->unreported = -1;
     lead_follow(lead, 0);
-}
-
-static void took_count(struct lead *lead, const struct reply *reply)
-{
-    lead->candidates = reply->candidates > 1 ? (int32_t)reply->candidates : 2;
-    if (reply->candidates <= 1)
-        lead->stands_back_until_us = 0; /* for whom? */
-    /* The first count of a session is followed by a try at once; others would double the tries. */
-    int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
-    bool first = lead->counted_us == 0;
-    lead->counted_us = clock_boottime_us();
-    lead_follow(lead, first ? 0 : pause);
 }
 
 /* The ledger has found the lock in the session that the statement ran in. */
@@ -210,10 +189,11 @@ static void (*const takers[ASKS])(struct lead *, const struct reply *) = {
     [ASK_SETUP] = took_setup,
     [ASK_LIMITS] = lead_took_limits,
     [ASK_KEY] = lead_took_key,
-    [ASK_LISTEN] = took_listen,
+    [ASK_LISTEN] = lead_took_listen,
+    [ASK_UNLISTEN] = lead_took_unlisten,
     [ASK_WARM] = took_warm,
     [ASK_REPORT] = took_report,
-    [ASK_COUNT] = took_count,
+    [ASK_COUNT] = lead_took_count,
     [ASK_TRY] = lead_took_try,
     [ASK_QUEUE] = lead_took_try,
     [ASK_CHECK] = lead_took_check,

@@ -53,6 +53,8 @@ struct lead {
     /* of the session */
     bool ledger, pooled, queue;
     bool prepared, listening; /* its limits are set, the channel is heard */
+    bool deaf;                /* the channel is not heard at present: enough others hear it */
+    uint32_t lot;             /* decides who hears it */
     bool termless;            /* the ledger does not know the duty */
     bool look;                /* an answer may have come while the statement was sent */
     int failures;             /* since one last came up */
@@ -105,6 +107,9 @@ void lead_took_table(struct lead *lead, const struct reply *reply);
 void lead_took_limits(struct lead *lead, const struct reply *reply);
 void lead_took_key(struct lead *lead, const struct reply *reply);
 void lead_ready(struct lead *lead);
+void lead_took_listen(struct lead *lead, const struct reply *reply);
+void lead_took_unlisten(struct lead *lead, const struct reply *reply);
+void lead_took_count(struct lead *lead, const struct reply *reply);
 void lead_follow(struct lead *lead, int64_t pause_us);
 
 /* lead_term.c: answers from the try to the release. */

@@ -69,6 +69,7 @@ struct lead *lead_new(const struct lead_options *options, struct error *err)
     lead->generation = lead->unreported = -1;
     lead->refused_at_us = TIME_UNKNOWN;
     lead->candidates = 2;
+    lead->lot = lead_random();
     lead->queue = options->queue;
     lead->found = options->key != NULL;
     if (options->key)

@@ -52,6 +52,50 @@ void lead_ready(struct lead *lead)
     lead_follow(lead, timing_wake_pause_us(lead->candidates, lead_random()));
 }
 
+/* By lot. Who comes to lead hears requests to yield in any case. */
+static bool should_hear(const struct lead *lead)
+{
+    return (uint64_t)lead->lot * (uint64_t)lead->candidates <= (uint64_t)TIMING_HEARERS << 32;
+}
+
+void lead_took_listen(struct lead *lead, const struct reply *reply)
+{
+    bool first = !lead->listening;
+    (void)reply;
+    lead->listening = true;
+    lead->deaf = false;
+    if (lead->holds)
+        lead_proceed(lead);
+    else if (!first)
+        lead_follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
+    else if (lead->ledger && lead->state == LEAD_FOLLOWER)
+        lead_ask(lead, ASK_WARM);
+    else
+        lead_ready(lead);
+}
+
+void lead_took_unlisten(struct lead *lead, const struct reply *reply)
+{
+    (void)reply;
+    lead->deaf = true;
+    lead_follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
+}
+
+void lead_took_count(struct lead *lead, const struct reply *reply)
+{
+    lead->candidates = reply->candidates > 1 ? (int32_t)reply->candidates : 2;
+    if (reply->candidates <= 1)
+        lead->stands_back_until_us = 0; /* for whom? */
+    /* The first count of a session is followed by a try at once; others would double the tries. */
+    int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
+    bool first = lead->counted_us == 0;
+    lead->counted_us = clock_boottime_us();
+    if (!lead->pooled && !lead->stopping && should_hear(lead) == lead->deaf)
+        lead_ask(lead, lead->deaf ? ASK_LISTEN : ASK_UNLISTEN);
+    else
+        lead_follow(lead, first ? 0 : pause);
+}
+
 /* The next step of a session's beginning: its limits, the target, the channel. Behind a pooler,
  * where only a lease can be led, nothing is set and nothing heard. */
 static void prepare(struct lead *lead)

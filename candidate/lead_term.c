@@ -56,6 +56,9 @@ void lead_took_try(struct lead *lead, const struct reply *reply)
         lead->hinted = false;
         if (by_lease(lead)) {
             took_lease(lead, reply);
+        } else if (lead->deaf) {
+            begin_to_settle(lead, false);
+            lead_ask(lead, ASK_LISTEN);
         } else {
             begin_to_settle(lead, false);
             bool named =
@@ -118,6 +121,8 @@ void lead_proceed(struct lead *lead)
     bool term = lead->ledger && !lead->termless && !by_lease(lead);
     if (lead->stopping)
         give_back(lead, EVENT_SIGNAL);
+    else if (lead->deaf)
+        lead_ask(lead, ASK_LISTEN);
     else if (term && lead->generation < 0)
         lead_ask(lead, ASK_BEGIN);
     else if (lead->hinted && lead->generation >= 0)

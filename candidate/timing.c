@@ -95,7 +95,8 @@ int64_t timing_try_pause_us(int32_t candidates, uint32_t random)
 
 int64_t timing_wake_pause_us(int32_t candidates, uint32_t random)
 {
-    return jitter((candidates > 1 ? candidates : 1) * wake_share_us, random);
+    int32_t hearers = candidates < TIMING_HEARERS ? candidates : TIMING_HEARERS;
+    return jitter((hearers > 1 ? hearers : 1) * wake_share_us, random);
 }
 
 int64_t timing_reconnect_pause_us(int failures, uint32_t random)

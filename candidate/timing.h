@@ -50,7 +50,11 @@ int64_t timing_stop_within_us(const struct timing *timing);
  * sees four tries a second or fewer, whatever the number of candidates. `random` is any number. */
 int64_t timing_try_pause_us(int32_t candidates, uint32_t random);
 
-/* After a graceful release: within 0 to N/200 s. */
+/* Of many followers about so many hear of a release: they suffice, and waking all of them takes
+ * longer than it saves. */
+enum { TIMING_HEARERS = 8 };
+
+/* After a graceful release: within 0 to N/200 s, N being those who hear of it. */
 int64_t timing_wake_pause_us(int32_t candidates, uint32_t random);
 
 /* While the database is away: full jitter, doubling, capped. */

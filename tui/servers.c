@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* From options to a configuration, and from that to a picture. */
+/* From options to a configuration. */
 #include "tui/servers.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "observe/poller.h"
 
 static bool is_wanted(const struct option_list *only, const char *name)
 {
@@ -65,39 +62,4 @@ bool servers_read(const struct server_options *options, const char *command,
         return true;
     config_free(STEAL(*ret_config));
     return false;
-}
-
-/* Every server has ended its first poll, well or badly. */
-static bool all_tried(struct board *board)
-{
-    struct picture picture;
-    bool all = true;
-    board_take(board, &picture);
-    for (size_t i = 0; i < picture.n; i++)
-        all = all && picture.servers[i] && picture.servers[i]->stats.tried;
-    picture_done(&picture);
-    return all;
-}
-
-void servers_look(struct config *config, int64_t within_us, struct picture *ret_picture)
-{
-    const struct poller_hooks hooks = {0};
-    struct board *board = board_new();
-    struct poller *poller = poller_new(board, "pgleader", &hooks);
-    int64_t deadline = clock_monotonic_us() + within_us, left = within_us;
-    board_set_servers(board, config);
-    poller_set_config(poller, config);
-    size_t room = poller_room(poller);
-    struct pollfd *fds = xcalloc(room ? room : 1, sizeof *fds);
-    while (!all_tried(board) && (left = deadline - clock_monotonic_us()) > 0) {
-        int timeout_ms = 0;
-        size_t n = poller_prepare(poller, fds, &timeout_ms);
-        int most_ms = (int)(left / 1000) + 1;
-        (void)poll(fds, (nfds_t)n, timeout_ms >= 0 && timeout_ms < most_ms ? timeout_ms : most_ms);
-        poller_step(poller, fds, n);
-    }
-    board_take(board, ret_picture);
-    free(fds);
-    poller_free(poller);
-    board_free(board);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* Which servers a subcommand looks at, and one look at them. */
+/* Which servers a subcommand looks at. */
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/option.h"
-#include "observe/publish.h"
+#include "observe/config.h"
 
 struct server_options {
     const char *config_file; /* --config; else PGLEADER_CONFIG, unless there is a CONNINFO */
@@ -28,7 +27,3 @@ struct server_options {
  * be read. */
 bool servers_read(const struct server_options *options, const char *command,
                   struct config **ret_config) MUSTCHECK;
-
-/* Polls until every server was tried once, at most within_us, and takes the picture: a server that
- * did not answer has no snapshot. Owns config. */
-void servers_look(struct config *config, int64_t within_us, struct picture *ret_picture);
