@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import ROOT, Cluster, free_port
+from tests.support.cluster import ROOT, Cluster, free_port, hold_lock
 from tests.support.exporter import Exporter, program
 from tests.support.source import text
 
@@ -75,6 +75,29 @@ def test_pgleader_run(cluster):
     assert said == f"I lead: generation {generation}\n"
 
 
+def test_pgleader_status(cluster, tmp_path):
+    """The excerpt's command, columns and states are the program's."""
+    excerpt = block("console", "pgleader status")
+    line, = re.findall(r"^\$ (.*)", excerpt, re.M)
+    config = tmp_path / "pgleader.yml"
+    config.write_text(f"""servers:
+  - name: prod-us
+    conninfo: "{cluster.conninfo('app')}"
+    duties:
+      - {{duty: jobs/led, lock: 815}}
+      - {{duty: jobs/vacant, lock: 816}}
+""")
+    tmp_path.chmod(0o777)
+    with hold_lock(cluster, 815, dbname="app"):
+        done = subprocess.run([program("pgleader"), *line.replace("pgleader.yml", str(config)).split()[1:]],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    said, shown = done.stdout.splitlines(), excerpt.splitlines()[1:]
+    assert said[0].split(",")[0] == shown[0].split(",")[0] == "server prod-us: up"
+    assert set(said[2].split()) <= set(shown[2].split())
+    assert {row.split()[0] for row in said[3:]} >= {"led", "vacant"}
+
+
 def test_the_command_lines_of_pgleader_run(cluster):
     """Those of its own section are accepted, and lead, with this cluster, a free port and a worker that exists."""
     cluster.sql("create table leader_lease (job_name text primary key, holder text not null, expires_at timestamptz not null)",
@@ -96,6 +119,7 @@ RUN_BY = {
     "cat ledger/": "test_the_ledger_and_a_worker",
     "pg_try_advisory_lock": "test_the_ledger_and_a_worker",
     "PGLEADER_GENERATION": "test_pgleader_run",
+    "pgleader status": "test_pgleader_status",
     "--recontend": "test_the_command_lines_of_pgleader_run",
 }
 
