@@ -2,6 +2,7 @@
 /* Single statements over the pipeline that every session of ours is in. */
 #include "pg/statement.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 #include "pg/conn_internal.h"
@@ -13,7 +14,12 @@ bool pg_statement_send(struct pg_session *conn, const char *text, int n, const c
     PGconn *pq = conn->pq;
     if (!PQsendQueryParams(pq, text, n, NULL, values, NULL, NULL, 1) || !PQpipelineSync(pq))
         return pg_conn_lost(conn, err);
-    return pg_conn_pump(conn, err);
+    /* Only flushed: an answer that is read here would not wake the caller's poll(2). */
+    int left = PQflush(pq);
+    if (left < 0)
+        return pg_conn_lost(conn, err);
+    conn->events = (short)(left > 0 ? POLLIN | POLLOUT : POLLIN);
+    return true;
 }
 
 static void note_refusal(struct pg_session *conn, const PGresult *result, struct error *err)
