@@ -16,6 +16,7 @@
 static const int64_t connect_within_us = 2 * SECOND_US;
 static const int64_t report_within_us = 2 * SECOND_US;
 static const int64_t stand_back_us = SECOND_US * 3 / 2;
+static const int64_t unhurried_us = SECOND_US / 5;
 
 uint32_t lead_random(void)
 {
@@ -335,6 +336,13 @@ void lead_step(struct lead *lead, bool ready)
     }
 }
 
+/* A successor that settles waits for our report. Where none does, a new session in this moment would
+ * only be in its way; we stand back for longer than that anyway. */
+static int64_t report_pause_us(const struct lead *lead)
+{
+    return lead->options.settle_us == 0 && !lead->stopping ? unhurried_us : 0;
+}
+
 void lead_work_stopped(struct lead *lead)
 {
     lead->working = false;
@@ -349,7 +357,7 @@ void lead_work_stopped(struct lead *lead)
         return;
     forget_term(lead);
     if (lead->end == LEAD_GOES_ON)
-        lead_drop_session(lead, 0);
+        lead_drop_session(lead, report_pause_us(lead));
     if (lead->end == LEAD_GOES_ON && lead->stopping && !may_report(lead))
         lead_end_candidacy(lead, LEAD_ENDED);
 }

@@ -95,7 +95,7 @@ class Round:
         self.successor = wait_until(
             lambda: self.stage.record.working(above=self.leader.generation),
             f"another generation than {self.leader.generation} works after {self.fault.name}",
-            deadline=TAKEOVER_WITHIN, every=0.004)
+            deadline=TAKEOVER_WITHIN, every=0.05)
 
     def terms(self):
         """The terms of this round, the leader's that was struck among them."""
