@@ -8,20 +8,26 @@ import shutil
 import signal
 import socket
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import ROOT
+from tests.support.terminal import Tmux
 from tests.support.wait import wait_until
 
 EXPORTER = Path(os.environ.get("PGLEADER_BIN", ROOT / "build/dev/bin"), "pgleader_exporter")
 PORTS = (10187, 9090)
 
 
+# The demo without installing and building.
+DEMO = ["/usr/bin/python3", "-B", ROOT / "scripts/demo.py"]
+DUTIES = (r"jobs/invoice-reconcile +worker-\d +\d+ .* led", r"reports/nightly +report-\d .* led", r"advisory/4711 +legacy-import +\d+ .* led")
+
+
 def start(*arguments):
-    """The demo's stage, without installing and building."""
-    return subprocess.Popen(["/usr/bin/python3", "-B", ROOT / "scripts/demo.py", EXPORTER, *arguments], cwd=ROOT,
+    return subprocess.Popen([*DEMO, EXPORTER, *arguments], cwd=ROOT,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -47,8 +53,8 @@ def gone(cast):
     return not any(Path(f"/proc/{pid}").exists() for pid in cast)
 
 
-def full_cast(process):
-    cast = descendants(process.pid)
+def full_cast(pid):
+    cast = descendants(pid)
     words = "\n".join(cast.values())
     wanted = ["postgres -D", "pgleader-run --duty=jobs/", "pgleader-run --duty=reports/", "pgleader_exporter", "prometheus"]
     return cast if all(word in words for word in wanted) else None
@@ -72,7 +78,7 @@ def taken_ports():
 def test_check_shows_a_takeover_in_under_a_minute():
     """--check exits 0, and names the old and the new leader as Prometheus saw them."""
     process = start("--check")
-    cast = wait_until(lambda: full_cast(process), "all of the cast runs", 40)
+    cast = wait_until(lambda: full_cast(process.pid), "all of the cast runs", 40)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     leaders = re.findall(r"^(before|after) +(worker-\d) leads jobs/invoice-reconcile: pid (\d+), generation (\d+)", output, re.M)
@@ -88,7 +94,7 @@ def test_check_shows_a_takeover_in_under_a_minute():
 def test_a_signal_stops_everything(number):
     """Ctrl-C and a closed terminal: every process ends and the folder goes."""
     process = start()
-    cast = wait_until(lambda: full_cast(process), "all of the cast runs", 40)
+    cast = wait_until(lambda: full_cast(process.pid), "all of the cast runs", 40)
     process.send_signal(number)
     output, _ = process.communicate(timeout=40)
     assert process.returncode == 0, output
@@ -96,10 +102,44 @@ def test_a_signal_stops_everything(number):
     assert not folder_of(cast).exists()
 
 
+@contextmanager
+def on_terminal():
+    """(terminal, cast) of a demo whose screen shows the three duties."""
+    with Tmux([*DEMO, EXPORTER], width=120, height=36, cwd=ROOT) as terminal:
+        for duty in DUTIES:
+            terminal.wait(duty, 60)
+        cast = full_cast(terminal.pid())
+        assert cast
+        yield terminal, cast
+        assert terminal.ended(40) == 0
+        assert terminal.restored()
+        assert gone(cast), "processes are left"
+        assert not folder_of(cast).exists()
+
+
+def test_on_a_terminal_the_live_screen_opens():
+    """q leaves it and shows what else there is, Enter opens it again; the last q leaves nothing."""
+    with on_terminal() as (terminal, _):
+        terminal.keys("q")
+        shown = terminal.wait(r"Enter opens the screen again; q or Ctrl-C stops all of it\.(.*\n)+.*worker-\d leads jobs/")
+        for service in ("who leads +http://", "Prometheus +http://", "pgleader yield jobs/invoice-reconcile"):
+            assert re.search(service, shown), shown
+        terminal.keys("Enter")
+        terminal.wait(DUTIES[0])
+        terminal.keys("q")
+        terminal.wait(r"(?s)(worker-\d leads jobs/.*){2}")
+        terminal.keys("q")
+
+
+def test_ctrl_c_in_the_live_screen_stops_everything():
+    with on_terminal() as (terminal, _):
+        terminal.keys("C-c")
+
+
 def test_nothing_outlives_a_killed_demo():
     """kill -9 leaves a folder, but no process."""
     process = start()
-    cast = wait_until(lambda: full_cast(process), "all of the cast runs", 40)
+    cast = wait_until(lambda: full_cast(process.pid), "all of the cast runs", 40)
     process.kill()
     process.communicate(timeout=10)
     wait_until(lambda: gone(cast), "every process of the killed demo is gone", 20)
@@ -121,7 +161,7 @@ def test_a_broken_exporter_is_the_reason_given(tmp_path):
     broken.write_text("#!/bin/sh\necho no such luck >&2\nexit 3\n")
     broken.chmod(0o755)
     shutil.copy(EXPORTER.with_name("pgleader-run"), tmp_path)
-    process = subprocess.run(["/usr/bin/python3", "-B", ROOT / "scripts/demo.py", broken, "--check"], cwd=ROOT,
+    process = subprocess.run([*DEMO, broken, "--check"], cwd=ROOT,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert process.returncode == 1
     assert "exporter ended with status 3" in process.stderr and "no such luck" in process.stderr
