@@ -10,6 +10,7 @@ import pytest
 from tests.support.cluster import ROOT, Cluster, free_port, hold_lock
 from tests.support.exporter import Exporter, program
 from tests.support.source import text
+from tests.support.terminal import Tmux
 
 README = text(ROOT / "README.md")
 GENERATION = "60297638257"
@@ -29,7 +30,7 @@ def block(language, word):
 def cluster():
     with Cluster() as pg:
         pg.sql("create database app")
-        pg.sql("create role invoice_worker login")
+        pg.sql("create role invoice_worker login; create role oncall login")
         pg.sql(block("sql", "CREATE ROLE pgleader"), dbname="app")
         yield pg
 
@@ -48,6 +49,34 @@ def test_the_role_is_enough(cluster):
         samples = exporter.wait_for(lambda s: s.one("up") == 1, "the server is up")
         assert samples.one("privileged") == 1
         assert samples.one("ledger_version") == 0
+
+
+def test_a_first_look(cluster):
+    """The commands of the first step on a terminal: every lock on the live screen, and what the doctor finds."""
+    setting, *commands = re.findall(r"^\$ (.*)", block("console", "pgleader doctor"), re.M)
+    env = {"PATH": f"{program().parent}:{os.environ['PATH']}", "PGPORT": str(cluster.port), "PS1": "$ "}
+    with hold_lock(cluster, 815, "first@host", dbname="app"), Tmux(["bash", "--norc", "--noprofile"], 100, 40, **env) as shell:
+        shell.type(setting.replace("db.example.com", "127.0.0.1"))
+        shell.keys("Enter")
+        assert [command.split("#")[0].strip() for command in commands] == ["pgleader", "pgleader doctor"]
+        shell.type(commands[0])
+        shell.keys("Enter")
+        shell.wait(r"advisory/815 +first@host .* led")
+        shell.keys("q")
+        shell.wait(r"\n\$\s*$")
+        shell.type(commands[1].replace("#", "; echo ended $?. #"))
+        shell.keys("Enter")
+        assert shell.ended(30) in (0, 1)
+
+
+def test_what_is_installed(tmp_path):
+    """The installation puts three programs where the README says, and each runs."""
+    subprocess.run(["cmake", "--install", program().parents[1], "--prefix", tmp_path], check=True, capture_output=True)
+    programs = sorted((tmp_path / "bin").iterdir())
+    said = re.search(r"three programs in `/usr/local/bin`: (.*?)\.", README)[1]
+    assert [path.name for path in programs] == sorted(re.findall(r"`([\w-]+)`", said))
+    for path in programs:
+        assert subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.startswith(path.name)
 
 
 def test_the_ledger_and_a_worker(cluster):
@@ -113,12 +142,14 @@ def test_the_command_lines_of_pgleader_run(cluster):
 RUN_BY = {
     "$ ./scripts/demo\n": "test_demo.py",
     "$ ./scripts/test\n": "continuous integration",
-    "cmake --preset release": "scripts/demo, and continuous integration with another preset",
+    "cmake --preset release": "scripts/demo, continuous integration with another preset, and test_what_is_installed",
     "CREATE ROLE pgleader": "test_the_role_is_enough",
+    "pgleader doctor": "test_a_first_look",
     "pgleader_exporter \"host=db.example.com": "test_the_role_is_enough, with the cluster's address",
     "cat ledger/": "test_the_ledger_and_a_worker",
     "pg_try_advisory_lock": "test_the_ledger_and_a_worker",
     "PGLEADER_GENERATION": "test_pgleader_run",
+    "pgleader yield": "test_picture.py",
     "pgleader status": "test_pgleader_status",
     "--recontend": "test_the_command_lines_of_pgleader_run",
 }
