@@ -336,8 +336,8 @@ void lead_step(struct lead *lead, bool ready)
     }
 }
 
-/* A successor that settles waits for our report. Where none does, a new session in this moment would
- * only be in its way; we stand back for longer than that anyway. */
+/* A successor that settles waits for our report. Where none does, a new session in this moment
+ * would only be in its way; we stand back for longer than that anyway. */
 static int64_t report_pause_us(const struct lead *lead)
 {
     return lead->options.settle_us == 0 && !lead->stopping ? unhurried_us : 0;
