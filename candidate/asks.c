@@ -11,8 +11,15 @@
 #include "pg/statement.h"
 
 #define SET(name, value) "pg_catalog.set_config('" name "', " value ", false), "
-#define SETTING(name, column)                                                                      \
-    "(SELECT setting::int8 FROM pg_catalog.pg_settings WHERE name = '" name "') AS " column
+/* Not pg_settings, which shows all of them each time: 2 ms. A time has its unit; what the socket
+ * has been set to has none, and is in the setting's own (s, s, number, ms). */
+#define TIMEOUT_MS(name)                                                                           \
+    "(extract(epoch FROM pg_catalog.current_setting('" name "', true)::interval) * 1000)::int8 "   \
+    "AS " name "_ms"
+#define SOCKET_SETTING(name) "pg_catalog.current_setting('" name "')::int8 AS " name
+#define LIMITS                                                                                     \
+    "SELECT " SOCKET_SETTING("tcp_user_timeout") ", " SOCKET_SETTING(                              \
+        "tcp_keepalives_idle") ", " SOCKET_SETTING("tcp_keepalives_interval") ", " SOCKET_SETTING("tcp_keepalives_count")
 
 /* What a role may have set for all its sessions is set back for this one: it is the kit's own. */
 #define SETUP                                                                                      \
@@ -33,14 +40,10 @@ static const char *const texts[ASKS] = {
         "coalesce(pg_catalog.inet_client_port(), 0) AS seen_port, "
         "EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
         "ON n.oid = c.relnamespace WHERE n.nspname = 'pgleader' AND c.relname = 'schema_version') "
-        "AS has_ledger, " SETTING("idle_session_timeout", "idle_session_timeout_ms") ", " SETTING(
-            "idle_in_transaction_session_timeout", "idle_transaction_timeout_ms"),
+        "AS has_ledger, " TIMEOUT_MS("idle_session_timeout") ", " TIMEOUT_MS(
+            "idle_in_transaction_session_timeout"),
     [ASK_TABLE] = LEASE_TABLE_FACTS,
-    [ASK_LIMITS] = "SELECT " SETTING("tcp_user_timeout", "user_timeout_ms") ", " SETTING(
-        "tcp_keepalives_idle", "idle_s") ", " SETTING("tcp_keepalives_interval",
-                                                      "interval_s") ", " SETTING("tcp_keepalives_"
-                                                                                 "count",
-                                                                                 "count"),
+    [ASK_LIMITS] = LIMITS,
     [ASK_KEY] =
         "SELECT coalesce(d.lock_classid, 0) AS classid, coalesce(d.lock_objid, 0) AS objid, "
         "coalesce(d.lock_objsubid, 0) AS objsubid, d.lease_table, d.lease_row "
@@ -139,13 +142,15 @@ static const struct pg_column columns[ASKS][8] = {
                       FIELD("seen_port", PG_INT4, seen_port),
                       FIELD("has_ledger", PG_BOOL, has_ledger),
                       FIELD("idle_session_timeout_ms", PG_INT8, idle_session_timeout_ms),
-                      FIELD("idle_transaction_timeout_ms", PG_INT8, idle_transaction_timeout_ms)},
+                      FIELD("idle_in_transaction_session_timeout_ms", PG_INT8,
+                            idle_transaction_timeout_ms)},
     [ASK_TABLE] = {FIELD("lease_table", PG_TEXT, lease_table), FIELD("unlogged", PG_BOOL, unlogged),
                    FIELD("yes", PG_BOOL, yes), FIELD("is_key", PG_BOOL, is_key)},
     [ASK_SETUP] = {FIELD("yes", PG_BOOL, yes)},
-    [ASK_LIMITS] = {FIELD("user_timeout_ms", PG_INT8, user_timeout_ms),
-                    FIELD("idle_s", PG_INT8, idle_s), FIELD("interval_s", PG_INT8, interval_s),
-                    FIELD("count", PG_INT8, count)},
+    [ASK_LIMITS] = {FIELD("tcp_user_timeout", PG_INT8, user_timeout_ms),
+                    FIELD("tcp_keepalives_idle", PG_INT8, idle_s),
+                    FIELD("tcp_keepalives_interval", PG_INT8, interval_s),
+                    FIELD("tcp_keepalives_count", PG_INT8, count)},
     [ASK_KEY] = {FIELD("classid", PG_INT8, classid), FIELD("objid", PG_INT8, objid),
                  FIELD("objsubid", PG_INT4, objsubid), FIELD("lease_table", PG_TEXT, lease_table),
                  FIELD("lease_row", PG_TEXT, lease_row)},

@@ -151,10 +151,11 @@ void lead_ask(struct lead *lead, enum ask ask)
         lead_session_failed(lead, EVENT_SESSION_LOST, &err);
 }
 
+/* A successor waits for the report, which therefore comes before all else. */
 static void took_setup(struct lead *lead, const struct reply *reply)
 {
     (void)reply;
-    lead_ask(lead, ASK_LIMITS);
+    lead_ask(lead, lead->ledger && lead->unreported >= 0 ? ASK_REPORT : ASK_LIMITS);
 }
 
 static void took_warm(struct lead *lead, const struct reply *reply)
@@ -167,7 +168,10 @@ static void took_report(struct lead *lead, const struct reply *reply)
 {
     (void)reply;
     lead->unreported = -1;
-    lead_follow(lead, 0);
+    if (lead->prepared || lead->pooled || lead->stopping)
+        lead_follow(lead, 0);
+    else
+        lead_ask(lead, ASK_LIMITS);
 }
 
 /* The ledger has found the lock in the session that the statement ran in. */

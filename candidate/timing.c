@@ -6,7 +6,7 @@
 
 /* One try of the whole duty in this time, on average: 3.5 a second, so that 4 are seldom seen. */
 static const int64_t try_share_us = SECOND_US * 2 / 7;
-static const int64_t wake_share_us = SECOND_US / 200;
+static const int64_t wake_share_us = SECOND_US / 500;
 static const int64_t reconnect_least_us = SECOND_US / 10;
 static const int64_t reconnect_longest_us = 15 * SECOND_US;
 

@@ -54,7 +54,7 @@ int64_t timing_try_pause_us(int32_t candidates, uint32_t random);
  * longer than it saves. */
 enum { TIMING_HEARERS = 8 };
 
-/* After a graceful release: within 0 to N/200 s, N being those who hear of it. */
+/* After a graceful release: within 0 to N/500 s, N being those who hear of it. */
 int64_t timing_wake_pause_us(int32_t candidates, uint32_t random);
 
 /* While the database is away: full jitter, doubling, capped. */

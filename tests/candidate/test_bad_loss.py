@@ -130,7 +130,7 @@ def test_order_of_a_graceful_stop(pg, duty, shared, worker):
             assert 0.6 < last - asked < 1.2
             assert all(pids == [pid] for _, after, pids in watch.reads if after < asked + 0.65)
         else:
-            assert (run.process.returncode, watch.freed(pid) - asked < 0.3) == (0, True)
+            assert (run.process.returncode, watch.freed(pid) - asked < 0.6) == (0, True)  # not by the kill
 
 
 def test_command_stopped(pg, duty, shared):
