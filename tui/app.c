@@ -18,7 +18,7 @@
 #include "tui/screen.h"
 #include "tui/term.h"
 
-enum { FD_KEYBOARD, FD_SIGNALS, FD_SERVERS };
+enum { FD_KEYBOARD, FD_SIGNALS, FD_SCREEN, FD_SERVERS };
 
 struct app {
     const struct app_options *options;
@@ -46,12 +46,13 @@ static void end(struct app *app, int status)
 /* Blocked before any thread is started, so that only the loop sees them. */
 static int open_signals(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
     sigset_t set;
     (void)sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         (void)sigaddset(&set, numbers[i]);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGXFSZ, SIG_IGN); /* the screen cannot be saved then, and that is all */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -86,12 +87,15 @@ static void look(struct app *app)
     app->dirty = true;
 }
 
+/* A terminal that has not taken the last picture gets the next one when it has. */
 static void draw(struct app *app)
 {
     int width = 0, height = 0;
     int64_t now = clock_monotonic_us();
     term_size(app->term, &width, &height);
     ui_settle(&app->ui, &app->picture, width, height);
+    if (term_busy(app->term) >= 0)
+        return;
     struct grid *grid = grid_new(width, height, term_unicode());
     screen_render(&app->ui, &app->picture, now, grid);
     if (!app->drawn || !grid_equal(app->drawn, grid))
@@ -121,10 +125,13 @@ static void save(struct app *app)
     CLEANUP(fclose_filep) FILE *file = fopen(path, "wxe");
     if (file)
         grid_print(app->drawn, file);
-    if (!file || fflush(file) != 0 || ferror(file))
-        ui_say(&app->ui, "Could not write %s: %s", path, strerror(errno));
-    else
+    bool written = file && fflush(file) == 0 && !ferror(file);
+    if (written)
         ui_say(&app->ui, "This screen is in %s", path);
+    else
+        ui_say(&app->ui, "Could not write %s: %s", path, strerror(errno));
+    if (file && !written)
+        (void)unlink(path);
 }
 
 /* The servers keep their sessions and pictures. */
@@ -180,6 +187,8 @@ static void signals(struct app *app)
             draw_anew(app);
         } else if (info.ssi_signo == SIGTSTP) {
             term_suspend(app->term);
+        } else if (info.ssi_signo == SIGCONT) {
+            term_resume(app->term);
             draw_anew(app);
         } else {
             end(app, 128 + (int)info.ssi_signo);
@@ -188,9 +197,11 @@ static void signals(struct app *app)
 }
 
 /* Milliseconds until there is something to do besides what descriptors say; -1: nothing. */
-static int timeout_of(const struct app *app, int poller_ms)
+static int timeout_of(const struct app *app, bool busy, int poller_ms)
 {
-    if (app->due_us == INT64_MAX)
+    if (app->dirty && !busy)
+        return 0;
+    if (busy || app->due_us == INT64_MAX)
         return poller_ms;
     int64_t left = app->due_us - clock_monotonic_us();
     int64_t ms = left <= 0 ? 0 : left / 1000 + 1;
@@ -208,7 +219,9 @@ static void loop(struct app *app)
         size_t n = poller_prepare(app->poller, fds + FD_SERVERS, &timeout_ms);
         fds[FD_KEYBOARD] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
         fds[FD_SIGNALS] = (struct pollfd){.fd = app->signals, .events = POLLIN};
-        int ready = poll(fds, (nfds_t)(n + FD_SERVERS), timeout_of(app, timeout_ms));
+        int busy = term_busy(app->term);
+        fds[FD_SCREEN] = (struct pollfd){.fd = busy, .events = POLLOUT};
+        int ready = poll(fds, (nfds_t)(n + FD_SERVERS), timeout_of(app, busy >= 0, timeout_ms));
         if (ready > 0 && fds[FD_SIGNALS].revents)
             signals(app);
         if (ready > 0 && fds[FD_KEYBOARD].revents && !app->ending)

@@ -10,25 +10,35 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <term.h>
 #include <termios.h>
 
 #include <curses.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "tui/outlet.h"
 
 enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256 };
 
+/* How long a terminal that takes nothing is waited for when it is given back. */
+#define LEAVE_US (SECOND_US / 5)
+
 struct terminal {
     SCREEN *screen;
-    int error_aside; /* what standard error was */
+    FILE *paint; /* where curses draws: memory, from which the outlet takes it */
+    struct outlet outlet;
+    struct termios ours; /* the line's settings while the terminal is taken */
+    int error_aside;     /* what standard error was */
     bool colours;
 };
 
 /* For a crash: what gives the terminal back, made ready beforehand. */
 static struct {
     struct termios before;
+    int fd;
     char leave[LEAVE_SIZE];
     volatile sig_atomic_t taken;
 } rescue;
@@ -60,7 +70,7 @@ static void give_back_and_die(int number)
 {
     if (rescue.taken) {
         rescue.taken = 0;
-        ssize_t written = write(STDOUT_FILENO, rescue.leave, strlen(rescue.leave));
+        ssize_t written = write(rescue.fd, rescue.leave, strlen(rescue.leave));
         (void)written;
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.before);
     }
@@ -99,7 +109,7 @@ static int set_error_aside(void)
 }
 
 /* What was said meanwhile is shown now. */
-static void bring_error_back(int aside)
+static void bring_error_back(int aside, bool readable)
 {
     char text[4096];
     ssize_t n = 0;
@@ -109,7 +119,7 @@ static void bring_error_back(int aside)
     CLEANUP(close_fdp) int said = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     (void)dup2(aside, STDERR_FILENO);
     (void)close(aside);
-    if (said < 0)
+    if (said < 0 || (!readable && isatty(STDERR_FILENO)))
         return;
     (void)lseek(said, 0, SEEK_SET);
     while ((n = read(said, text, sizeof text)) > 0) {
@@ -130,24 +140,79 @@ static void start_colours(struct terminal *term)
     term->colours = true;
 }
 
-bool term_open(struct terminal **ret_term, struct error *err)
+static void set_line(const struct termios *settings)
+{
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, settings);
+}
+
+/* Without flow control Ctrl-S is a key like any other, which freezes nothing; and a terminal that
+ * was stopped before goes on. */
+static bool take_line(void)
 {
     if (tcgetattr(STDIN_FILENO, &rescue.before) != 0)
-        return error_set_errno(err, errno, "could not take the terminal");
-    struct terminal *term = xcalloc(1, sizeof *term);
-    term->screen = newterm(NULL, stdout, stdin);
-    if (!term->screen) {
-        free(term);
-        return error_set(err, ERROR_SYSTEM, "could not take the terminal: TERM=%s is not known",
-                         getenv("TERM"));
-    }
-    rescue.taken = 1;
-    prepare_rescue();
-    term->error_aside = set_error_aside();
+        return false;
+    struct termios settings = rescue.before;
+    settings.c_iflag &= ~(tcflag_t)IXON;
+    set_line(&settings);
+    return true;
+}
+
+/* Under a limit of file sizes, which memory counts as, the terminal is drawn on directly. */
+static void paint_into_memory(int fd)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY)
+        return;
+    CLEANUP(close_fdp) int memory = memfd_create("pgleader", MFD_CLOEXEC);
+    if (memory >= 0)
+        (void)dup3(memory, fd, O_CLOEXEC);
+}
+
+/* curses asks its file for the line's settings, and writes to it, however long that takes. So the
+ * file is the terminal first, and memory once the settings are made. */
+static bool start_curses(struct terminal *term)
+{
+    int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    term->paint = fd >= 0 ? fdopen(fd, "w") : NULL;
+    term->screen = term->paint ? newterm(NULL, term->paint, stdin) : NULL;
+    if (!term->screen)
+        return false;
     (void)cbreak();
     (void)noecho();
     (void)nonl();
+    (void)tcgetattr(STDIN_FILENO, &term->ours);
+    paint_into_memory(fd);
+    return true;
+}
+
+static void release(struct terminal *term)
+{
+    if (term->screen)
+        delscreen(term->screen);
+    if (term->paint)
+        (void)fclose(term->paint);
+    outlet_close(&term->outlet);
+    free(term);
+}
+
+bool term_open(struct terminal **ret_term, struct error *err)
+{
+    if (!take_line())
+        return error_set_errno(err, errno, "could not take the terminal");
+    struct terminal *term = xcalloc(1, sizeof *term);
+    outlet_open(&term->outlet, STDOUT_FILENO);
+    if (!start_curses(term)) {
+        set_line(&rescue.before);
+        release(term);
+        return error_set(err, ERROR_SYSTEM, "could not take the terminal: TERM=%s is not known",
+                         getenv("TERM"));
+    }
+    rescue.fd = term->outlet.fd;
+    rescue.taken = 1;
+    prepare_rescue();
+    term->error_aside = set_error_aside();
     (void)intrflush(stdscr, FALSE);
+    (void)typeahead(-1); /* a picture is always whole */
     (void)keypad(stdscr, TRUE);
     (void)nodelay(stdscr, TRUE);
     (void)set_escdelay(ESCAPE_MS);
@@ -157,17 +222,30 @@ bool term_open(struct terminal **ret_term, struct error *err)
     return true;
 }
 
+static void send_paint(struct terminal *term)
+{
+    outlet_take(&term->outlet, fileno(term->paint));
+    (void)outlet_flush(&term->outlet);
+}
+
+/* False: the terminal does not take what would put it right. */
+static bool give_back(struct terminal *term)
+{
+    (void)endwin(); /* shows the cursor, and the next refresh hides it again */
+    send_paint(term);
+    bool taken = outlet_drain(&term->outlet, LEAVE_US);
+    set_line(&rescue.before);
+    rescue.taken = 0;
+    return taken;
+}
+
 void term_close(struct terminal *term)
 {
     if (!term)
         return;
-    (void)curs_set(1);
-    (void)endwin();
-    (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.before);
-    rescue.taken = 0;
-    delscreen(term->screen);
-    bring_error_back(term->error_aside);
-    free(term);
+    bool taken = give_back(term);
+    bring_error_back(term->error_aside, taken);
+    release(term);
 }
 
 void term_size(const struct terminal *term, int *ret_width, int *ret_height)
@@ -233,6 +311,12 @@ void term_draw(struct terminal *term, const struct grid *grid)
         }
     }
     (void)refresh();
+    send_paint(term);
+}
+
+int term_busy(struct terminal *term)
+{
+    return outlet_flush(&term->outlet) ? -1 : term->outlet.fd;
 }
 
 static int translate(wint_t key)
@@ -272,11 +356,14 @@ int term_key(struct terminal *term)
 
 void term_suspend(struct terminal *term)
 {
-    (void)curs_set(1);
-    (void)endwin();
-    rescue.taken = 0;
+    (void)give_back(term);
     (void)raise(SIGSTOP);
+}
+
+void term_resume(struct terminal *term)
+{
+    set_line(&term->ours);
     rescue.taken = 1;
-    (void)curs_set(0);
+    (void)keypad(stdscr, TRUE);
     term_resize(term);
 }

@@ -25,13 +25,20 @@ void term_size(const struct terminal *term, int *ret_width, int *ret_height);
 /* After SIGWINCH. */
 void term_resize(struct terminal *term);
 
-/* Draws what is different; all of it after term_redraw. */
+/* Draws what is different; all of it after term_redraw. Never waits for the terminal. */
 void term_draw(struct terminal *term, const struct grid *grid);
 void term_redraw(struct terminal *term);
+
+/* While the terminal has not taken all that was drawn: the descriptor to wait for until it can be
+ * written to. -1: it has. */
+int term_busy(struct terminal *term);
 
 /* A code of enum key_code or a character; CODE_NONE: no key is pressed. Never waits but for the
  * rest of an escape sequence (25 ms). */
 int term_key(struct terminal *term);
 
-/* Gives the terminal back and stops, as Ctrl-Z wants it; returns when the shell goes on. */
+/* Gives the terminal back and stops, as Ctrl-Z wants it. */
 void term_suspend(struct terminal *term);
+
+/* After SIGCONT: takes it again, whoever stopped the program. */
+void term_resume(struct terminal *term);

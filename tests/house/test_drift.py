@@ -97,6 +97,7 @@ def test_install_deps_names_every_library():
     """Each library that CMake asks for has its package in scripts/install-deps."""
     packages = {"libpq": "libpq-dev", "libmicrohttpd": "libmicrohttpd-dev", "gnutls": "libgnutls28-dev",
                 "libfyaml": "libfyaml-dev", "libsystemd": "libsystemd-dev", "libcrypt": "libcrypt-dev", "ncursesw": "libncurses-dev", "cmocka": "libcmocka-dev",
+                "vterm": "libvterm-dev",
                 "ZLIB": "zlib1g-dev", "OpenSSL": "libssl-dev", "Threads": "build-essential", "PkgConfig": "pkg-config"}
     cmake = text(ROOT / "CMakeLists.txt")
     wanted = re.findall(r"pkg_check_modules\(\w+ (?:REQUIRED )?IMPORTED_TARGET (\S+?)[\s)]", cmake)
