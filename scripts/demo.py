@@ -26,16 +26,16 @@ PATIENCE_SECONDS = 0.5
 def describe(demo, ending):
     graph = urllib.parse.urlencode({"g0.expr": f'pgleader_owner_pid{{duty="{DUTY}"}}', "g0.tab": "0", "g0.range_input": "5m"})
     psql = f"psql -h {demo.folder} -U postgres"
-    pgleader, config = f"{os.path.relpath(demo.pgleader)}", f"--config {demo.operator_config}"
+    pgleader = os.path.relpath(demo.pgleader)
     print(f"""
 who leads     {demo.address('exporter')}/
 metrics       {demo.address('exporter')}/metrics
 Prometheus    {demo.address('prometheus')}/graph?{graph}
-the screen    {pgleader} top {config}
-move a duty   {pgleader} yield {DUTY} --reason=demo {config}
-end a leader  {psql} -c "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 742118"
 the ledger    {psql} -c 'select * from pgleader.ownership'
 logs          {demo.folder}/*.log
+pgleader      export PGLEADER_CONFIG={demo.operator_config}
+move a duty   {pgleader} yield {DUTY} --reason=demo
+end a leader  {psql} -c "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 742118"
 
 {ending}""", flush=True)
 
@@ -91,14 +91,21 @@ def leave_screen(top):
         top.wait()
 
 
+def take_keys(*_):
+    with contextlib.suppress(termios.error):  # a terminal that hangs up says so by SIGHUP
+        tty.setcbreak(sys.stdin)
+
+
 @contextlib.contextmanager
 def single_keys():
-    """Standard input key by key, without Enter; Ctrl-C stays a signal."""
+    """Standard input key by key, without Enter, also after Ctrl-Z and fg; Ctrl-C stays a signal."""
     before = termios.tcgetattr(sys.stdin)
+    signal.signal(signal.SIGCONT, take_keys)
     try:
-        tty.setcbreak(sys.stdin)
+        take_keys()
         yield
     finally:
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
