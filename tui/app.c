@@ -17,8 +17,9 @@
 #include "tui/command.h"
 #include "tui/screen.h"
 #include "tui/term.h"
+#include "tui/yielding.h"
 
-enum { FD_KEYBOARD, FD_SIGNALS, FD_SCREEN, FD_SERVERS };
+enum { FD_KEYBOARD, FD_SIGNALS, FD_SCREEN, FD_YIELD, FD_SERVERS };
 
 struct app {
     const struct app_options *options;
@@ -28,6 +29,7 @@ struct app {
     int64_t *journaled_us; /* for each server: the good poll whose events are in the journal */
     struct picture picture;
     struct ui ui;
+    struct yielding *yielding;
     struct terminal *term;
     struct grid *drawn; /* what the terminal shows; NULL: nothing of ours */
     int signals;
@@ -93,6 +95,7 @@ static void draw(struct app *app)
     int width = 0, height = 0;
     int64_t now = clock_monotonic_us();
     term_size(app->term, &width, &height);
+    yielding_settle(app->yielding, now);
     ui_settle(&app->ui, &app->picture, width, height);
     if (term_busy(app->term) >= 0)
         return;
@@ -152,6 +155,30 @@ static void change_interval(struct app *app)
     poller_set_config(app->poller, config);
 }
 
+static void yield_wish(struct app *app, enum ui_wish wish)
+{
+    if (wish == WISH_YIELD_OPEN) {
+        yielding_open(app->yielding, &app->picture);
+        term_forget_keys(app->term); /* the dialog was not on the screen when they were pressed */
+    } else if (wish == WISH_YIELD_SEND) {
+        yielding_send(app->yielding);
+    } else {
+        yielding_end(app->yielding);
+    }
+}
+
+/* Ctrl-C in the dialog cancels it and no more. */
+static void interrupt(struct app *app)
+{
+    if (app->ui.screen != SCREEN_YIELD) {
+        end(app, 128 + SIGINT);
+        return;
+    }
+    if (ui_key(&app->ui, &app->picture, CODE_ESCAPE) == WISH_YIELD_END)
+        yielding_end(app->yielding);
+    app->dirty = true;
+}
+
 static void keyboard(struct app *app, short revents)
 {
     int waiting = 0, code = CODE_NONE;
@@ -165,6 +192,7 @@ static void keyboard(struct app *app, short revents)
     while (!app->ending && (code = term_key(app->term)) != CODE_NONE) {
         enum ui_wish wish = ui_key(&app->ui, &app->picture, code);
         app->dirty = true;
+        yielding_key(app->yielding);
         if (wish == WISH_QUIT)
             end(app, EXIT_SUCCESS);
         else if (wish == WISH_INTERVAL)
@@ -173,6 +201,8 @@ static void keyboard(struct app *app, short revents)
             save(app);
         else if (wish == WISH_REDRAW)
             draw_anew(app);
+        else if (wish >= WISH_YIELD_OPEN)
+            yield_wish(app, wish);
         else if (app->ui.list.n > 0)
             draw(app); /* the next key acts on what this one has made */
     }
@@ -190,6 +220,8 @@ static void signals(struct app *app)
         } else if (info.ssi_signo == SIGCONT) {
             term_resume(app->term);
             draw_anew(app);
+        } else if (info.ssi_signo == SIGINT) {
+            interrupt(app);
         } else {
             end(app, 128 + (int)info.ssi_signo);
         }
@@ -201,9 +233,11 @@ static int timeout_of(const struct app *app, bool busy, int poller_ms)
 {
     if (app->dirty && !busy)
         return 0;
-    if (busy || app->due_us == INT64_MAX)
+    int64_t yield_us = yielding_due_us(app->yielding);
+    int64_t due_us = !busy && app->due_us < yield_us ? app->due_us : yield_us;
+    if (due_us == INT64_MAX)
         return poller_ms;
-    int64_t left = app->due_us - clock_monotonic_us();
+    int64_t left = due_us - clock_monotonic_us();
     int64_t ms = left <= 0 ? 0 : left / 1000 + 1;
     return poller_ms >= 0 && poller_ms < ms ? poller_ms : (int)ms;
 }
@@ -219,6 +253,7 @@ static void loop(struct app *app)
         size_t n = poller_prepare(app->poller, fds + FD_SERVERS, &timeout_ms);
         fds[FD_KEYBOARD] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
         fds[FD_SIGNALS] = (struct pollfd){.fd = app->signals, .events = POLLIN};
+        yielding_wants(app->yielding, &fds[FD_YIELD]);
         int busy = term_busy(app->term);
         fds[FD_SCREEN] = (struct pollfd){.fd = busy, .events = POLLOUT};
         int ready = poll(fds, (nfds_t)(n + FD_SERVERS), timeout_of(app, busy >= 0, timeout_ms));
@@ -228,6 +263,8 @@ static void loop(struct app *app)
             keyboard(app, fds[FD_KEYBOARD].revents);
         if (app->ending)
             break;
+        app->dirty |=
+            yielding_step(app->yielding, &app->picture, ready > 0 && fds[FD_YIELD].revents);
         poller_step(app->poller, fds + FD_SERVERS, n);
         look(app);
     }
@@ -245,11 +282,15 @@ static void open_app(struct app *app, struct config *config)
     poller_set_config(app->poller, config);
     board_take(app->board, &app->picture);
     ui_init(&app->ui, &app->journal, app->options->interval_us);
+    app->ui.may_yield = app->options->allow_yield;
+    app->yielding =
+        yielding_new(&app->options->servers, &app->options->yielding, &app->ui, &app->journal);
     app->dirty = true;
 }
 
 static void close_app(struct app *app)
 {
+    yielding_free(app->yielding);
     grid_free(app->drawn);
     ui_done(&app->ui);
     picture_done(&app->picture);

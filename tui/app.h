@@ -5,10 +5,13 @@
 #include <stdint.h>
 
 #include "tui/servers.h"
+#include "tui/yielding.h"
 
 struct app_options {
     struct server_options servers;
     int64_t interval_us;
+    bool allow_yield;
+    struct yielding_options yielding;
 };
 
 /* Owns config, which was read by these options. Returns the exit status: 0 after a person's q, 128

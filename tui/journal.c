@@ -11,15 +11,24 @@ static void entry_done(struct journal_entry *entry)
     free(entry->server);
     free(entry->duty);
     free(entry->holder);
+    free(entry->step);
     *entry = (struct journal_entry){0};
+}
+
+static struct journal_entry *next(struct journal *journal)
+{
+    struct journal_entry *entry = &journal->entries[journal->next];
+    entry_done(entry);
+    journal->next = (journal->next + 1) % JOURNAL_SIZE;
+    if (journal->n < JOURNAL_SIZE)
+        journal->n++;
+    return entry;
 }
 
 void journal_add(struct journal *journal, const char *server, const struct event *event,
                  int64_t read_us)
 {
-    struct journal_entry *entry = &journal->entries[journal->next];
-    entry_done(entry);
-    *entry = (struct journal_entry){
+    *next(journal) = (struct journal_entry){
         .server = xstrdup(server),
         .duty = xstrdup(event->duty),
         .holder = event->holder ? xstrdup(event->holder) : NULL,
@@ -29,9 +38,17 @@ void journal_add(struct journal *journal, const char *server, const struct event
         .upper_us = event->upper_us,
         .read_us = read_us,
     };
-    journal->next = (journal->next + 1) % JOURNAL_SIZE;
-    if (journal->n < JOURNAL_SIZE)
-        journal->n++;
+}
+
+void journal_add_step(struct journal *journal, const char *server, const char *duty,
+                      const char *step, int64_t at_us)
+{
+    *next(journal) = (struct journal_entry){
+        .server = xstrdup(server),
+        .duty = xstrdup(duty),
+        .step = xstrdup(step),
+        .read_us = at_us,
+    };
 }
 
 const struct journal_entry *journal_at(const struct journal *journal, size_t i)

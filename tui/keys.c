@@ -7,8 +7,10 @@
 #define EVERYWHERE (ON(SCREENS) - 1)
 #define LIST ON(SCREEN_LIST)
 #define DUTY ON(SCREEN_DUTY)
-#define BELOW (EVERYWHERE & ~LIST)
-#define DATA (EVERYWHERE & ~ON(SCREEN_HELP))
+#define DIALOG ON(SCREEN_YIELD)
+#define BELOW (EVERYWHERE & ~LIST & ~DIALOG)
+#define HELPED (EVERYWHERE & ~ON(SCREEN_HELP))
+#define DATA (HELPED & ~DIALOG)
 
 const struct key_row key_rows[] = {
     {{CODE_ENTER, CODE_RIGHT},
@@ -23,6 +25,20 @@ const struct key_row key_rows[] = {
      "Esc Left q",
      "Esc Back",
      "back to where you came from"},
+    {{CODE_ESCAPE, 'q'},
+     ACTION_BACK,
+     DIALOG,
+     "Esc",
+     "Esc Cancel",
+     "cancel the yield, from any of its fields: nothing is sent"},
+    {{CODE_TAB}, ACTION_NEXT_FIELD, DIALOG, "Tab", "Tab Next field", "the next field of the yield"},
+    {{CODE_BACKTAB}, ACTION_PREVIOUS_FIELD, DIALOG, "Shift-Tab", NULL, "the field before"},
+    {{CODE_ENTER},
+     ACTION_PRESS,
+     DIALOG,
+     "Enter",
+     "Enter on [ Yield ] sends",
+     "the next field too; on [ Yield ] it sends, and nowhere else"},
     {{'j', CODE_DOWN}, ACTION_DOWN, EVERYWHERE, "j Down", NULL, "one line down"},
     {{'k', CODE_UP}, ACTION_UP, EVERYWHERE, "k Up", NULL, "one line up"},
     {{CODE_CONTROL('D')}, ACTION_HALF_DOWN, EVERYWHERE, "Ctrl-D", NULL, "half a page down"},
@@ -59,7 +75,7 @@ const struct key_row key_rows[] = {
     {{'I'}, ACTION_INVERT, LIST, "I", NULL, "sort the other way round"},
     {{' ', 'Z'},
      ACTION_PAUSE,
-     DATA,
+     DATA & ~ON(SCREEN_WATCH),
      "Space Z",
      "Space Pause",
      "keep this picture on the screen; again: go on"},
@@ -69,9 +85,14 @@ const struct key_row key_rows[] = {
     {{'+', '='}, ACTION_FASTER, DATA, "+", NULL, "look more often"},
     {{'-'}, ACTION_SLOWER, DATA, "-", NULL, "look less often"},
     {{'S'}, ACTION_SAVE, EVERYWHERE, "S", NULL, "write this screen to a file, as text"},
-    {{'Y', CODE_F9}, ACTION_YIELD, LIST | DUTY, "Y F9", NULL, "how to move a duty elsewhere"},
+    {{'Y', CODE_F9},
+     ACTION_YIELD,
+     LIST | DUTY,
+     "Y F9",
+     "Y Yield",
+     "move the duty elsewhere, if --allow-yield was given: asks first"},
     {{CODE_CONTROL('L')}, ACTION_REDRAW, EVERYWHERE, "Ctrl-L", NULL, "draw the screen anew"},
-    {{'?', 'h', CODE_F1}, ACTION_HELP, DATA, "? h F1", "? Help", "this page"},
+    {{'?', 'h', CODE_F1}, ACTION_HELP, HELPED, "? h F1", "? Help", "this page"},
     {{'q', CODE_ESCAPE, CODE_F10}, ACTION_QUIT, LIST, "q", "q Quit", "end pgleader"},
     {{'Q'}, ACTION_QUIT, EVERYWHERE, "Q Ctrl-C", NULL, "end pgleader, from anywhere"},
     {.keys = NULL},

@@ -5,11 +5,21 @@
 
 #include <stddef.h>
 
-enum screen_id { SCREEN_LIST, SCREEN_DUTY, SCREEN_EVENTS, SCREEN_LOCKS, SCREEN_HELP, SCREENS };
+enum screen_id {
+    SCREEN_LIST,
+    SCREEN_DUTY,
+    SCREEN_EVENTS,
+    SCREEN_LOCKS,
+    SCREEN_YIELD, /* the dialog: nothing was sent */
+    SCREEN_WATCH, /* of a yield that is under way, or has been */
+    SCREEN_HELP,
+    SCREENS
+};
 
 /* Keys that are no characters; the others are their code points. */
 enum key_code {
     CODE_NONE = -1,
+    CODE_TAB = 0x09,
     CODE_ESCAPE = 0x1B,
     CODE_UP = 0x200000,
     CODE_DOWN,
@@ -21,6 +31,7 @@ enum key_code {
     CODE_END,
     CODE_ENTER,
     CODE_BACKSPACE,
+    CODE_BACKTAB,
     CODE_F1,
     CODE_F4 = CODE_F1 + 3,
     CODE_F6 = CODE_F1 + 5,
@@ -58,6 +69,9 @@ enum action {
     ACTION_TIMES,
     ACTION_SAVE,
     ACTION_YIELD,
+    ACTION_NEXT_FIELD,
+    ACTION_PREVIOUS_FIELD,
+    ACTION_PRESS,
     ACTION_REDRAW,
     ACTION_HELP,
 };

@@ -51,6 +51,11 @@ void page_entry(struct page *page, int indent, int label_width, const char *labe
     }
 }
 
+void page_text(struct page *page, unsigned attr, const char *text)
+{
+    page_entry(page, 0, 0, "", attr, text);
+}
+
 void page_field(struct page *page, const char *label, unsigned attr, const char *format, ...)
 {
     va_list args;
@@ -179,7 +184,7 @@ static int64_t overdue_us(const struct picture *picture, int64_t now_us)
     return age > published->stats.interval_us + SECOND_US ? age : -1;
 }
 
-/* "every 2s  16:42:07Z", where there is room also that nothing here writes. */
+/* "every 2s  16:42:07Z", with whether anything here can end a session. */
 static char *title_right(const struct ui *ui, const struct picture *picture, int64_t now_us,
                          const char *mode)
 {
@@ -206,7 +211,10 @@ static void render_title(const struct ui *ui, const struct picture *picture, int
                          struct grid *grid)
 {
     CLEANUP(free_charp)
-    char *right = title_right(ui, picture, now_us, grid->width < 80 ? "" : "read-only  ");
+    char *right = title_right(ui, picture, now_us,
+                              ui->may_yield      ? "may yield  "
+                              : grid->width < 80 ? ""
+                                                 : "read-only  ");
     int at = grid->width - grid_text_width(grid, right);
     CLEANUP(free_charp) char *left = NULL;
     CLEANUP(free_charp) char *words = NULL;
@@ -269,6 +277,11 @@ static void render_second(const struct ui *ui, const struct picture *picture, in
 static bool in_footer(const struct ui *ui, const struct key_row *key, bool last)
 {
     bool must = key->action == ACTION_HELP || key->action == ACTION_QUIT;
+    if (key->action == ACTION_YIELD && !ui->may_yield)
+        return false;
+    bool fills = key->action == ACTION_NEXT_FIELD || key->action == ACTION_PRESS;
+    if (fills && !form_is_open(&ui->form))
+        return false;
     return key->footer && key->screens & 1U << ui->screen && must == last;
 }
 
@@ -298,6 +311,19 @@ static void render_footer(const struct ui *ui, struct grid *grid)
     (void)put_keys(ui, grid, column, grid->width, true);
 }
 
+/* Of a yield that is not on the screen. */
+static char *yield_words(const struct yield_view *view)
+{
+    if (view->phase == PHASE_DONE)
+        return xasprintf(" Yield of %s: %s Y shows it ", view->target->duty, view->sentence);
+    return xasprintf(" The yield of %s is under way: Y shows it ", view->target->duty);
+}
+
+static bool is_of_yield(enum screen_id screen)
+{
+    return screen == SCREEN_YIELD || screen == SCREEN_WATCH;
+}
+
 static void render_message(const struct ui *ui, struct grid *grid)
 {
     int row = grid->height - 2;
@@ -309,15 +335,20 @@ static void render_message(const struct ui *ui, struct grid *grid)
     } else if (*ui->message) {
         CLEANUP(free_charp) char *text = xasprintf(" %s ", ui->message);
         (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
+    } else if (is_of_yield(ui->screen) && ui->scroll < ui->scroll_most) {
+        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, " more below: Down, PgDn ");
+    } else if (ui->form.view && !is_of_yield(ui->screen)) {
+        CLEANUP(free_charp) char *text = yield_words(ui->form.view);
+        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
     }
 }
 
 static screen_content *content_of(enum screen_id screen)
 {
-    static screen_content *const contents[SCREENS] = {[SCREEN_DUTY] = screen_duty,
-                                                      [SCREEN_EVENTS] = screen_events,
-                                                      [SCREEN_LOCKS] = screen_locks,
-                                                      [SCREEN_HELP] = screen_help};
+    static screen_content *const contents[SCREENS] = {
+        [SCREEN_DUTY] = screen_duty,   [SCREEN_EVENTS] = screen_events,
+        [SCREEN_LOCKS] = screen_locks, [SCREEN_YIELD] = screen_yield,
+        [SCREEN_WATCH] = screen_watch, [SCREEN_HELP] = screen_help};
     return contents[screen];
 }
 
@@ -327,7 +358,8 @@ void screen_render(const struct ui *ui, const struct picture *picture, int64_t n
     int height = grid->height - ROWS_ABOVE - ROWS_BELOW;
     screen_content *content = content_of(ui->screen);
     if (height > 0 && content) {
-        struct page page = {.grid = grid, .first = ROWS_ABOVE, .height = height, .top = ui->scroll};
+        struct page page = {
+            .grid = grid, .first = ROWS_ABOVE, .height = height, .top = ui->scroll, .mark = -1};
         content(ui, picture, &page);
     } else if (height > 0) {
         screen_list(ui, picture, now_us, grid, ROWS_ABOVE, height);
@@ -344,14 +376,15 @@ int screen_page(const struct ui *ui, int height)
     return page > 1 ? page : 1;
 }
 
-int screen_lines(const struct ui *ui, const struct picture *picture, int width)
+int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark)
 {
     screen_content *content = content_of(ui->screen);
     if (!content)
         return 0;
     struct grid *grid = grid_new(width, 1, false);
-    struct page page = {.grid = grid};
+    struct page page = {.grid = grid, .mark = -1};
     content(ui, picture, &page);
+    *ret_mark = page.mark;
     grid_free(grid);
     return page.n;
 }

@@ -11,6 +11,7 @@ struct page {
     int first, height; /* rows of the grid */
     int top;           /* lines above it */
     int n;             /* lines so far */
+    int mark;          /* the line of what is typed into; -1: there is none */
 };
 
 /* The row of the next line; -1 where it is not on the page, which grid_put takes for nothing. */
@@ -27,9 +28,12 @@ void page_field(struct page *page, const char *label, unsigned attr, const char 
 /* A blank line and a heading. */
 void page_heading(struct page *page, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Lines of text alone, across the page. */
+void page_text(struct page *page, unsigned attr, const char *text);
+
 typedef void screen_content(const struct ui *ui, const struct picture *picture, struct page *page);
 
-screen_content screen_duty, screen_events, screen_locks, screen_help;
+screen_content screen_duty, screen_events, screen_locks, screen_help, screen_yield, screen_watch;
 
 /* The list scrolls with its cursor; row and height are those of its titles and its rows. */
 void screen_list(const struct ui *ui, const struct picture *picture, int64_t now_us,
@@ -39,9 +43,10 @@ void screen_list(const struct ui *ui, const struct picture *picture, int64_t now
 void screen_render(const struct ui *ui, const struct picture *picture, int64_t now_us,
                    struct grid *grid);
 
-/* How many rows of the list, or lines of any other content, fit; and how many lines there are. */
+/* How many rows of the list, or lines of any other content, fit; and how many lines there are,
+ * with page.mark. */
 int screen_page(const struct ui *ui, int height);
-int screen_lines(const struct ui *ui, const struct picture *picture, int width);
+int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark);
 
 /* The next time (CLOCK_MONOTONIC) that the screen looks otherwise although nothing happens, because
  * an age on it has grown; INT64_MAX: never. */

@@ -250,8 +250,11 @@ static void render_history(const struct view *view, struct page *page)
             !text_equal(entry->server, view->ui->server))
             continue;
         words_clock(view->ui->times == TIMES_AGO ? TIMES_UTC : view->ui->times, entry->read_us, a);
-        page_field(page, a, GRID_PLAIN, "%s %s", rules[entry->rule].id,
-                   entry->holder ? instance_name(entry->duty, entry->holder) : "");
+        if (entry->step)
+            page_field(page, a, GRID_PLAIN, "yield: %s", entry->step);
+        else
+            page_field(page, a, GRID_PLAIN, "%s %s", rules[entry->rule].id,
+                       entry->holder ? instance_name(entry->duty, entry->holder) : "");
     }
 }
 

@@ -9,6 +9,8 @@
 /* "node-b (pid 4711)"; the duty's own rule says the rest. */
 static char *who(const struct journal_entry *entry)
 {
+    if (entry->step)
+        return xstrdup(entry->step);
     if (!entry->holder)
         return xstrdup("");
     const char *name = instance_name(entry->duty, entry->holder);
@@ -21,7 +23,7 @@ static char *who(const struct journal_entry *entry)
 static char *gap(const struct journal_entry *entry)
 {
     char least[WORDS_SIZE], most[WORDS_SIZE];
-    if (entry->rule != RULE_TAKEOVER || entry->upper_us < 0)
+    if (entry->step || entry->rule != RULE_TAKEOVER || entry->upper_us < 0)
         return xstrdup("");
     words_duration(entry->lower_us < 0 ? 0 : entry->lower_us, least);
     words_duration(entry->upper_us, most);
@@ -44,10 +46,11 @@ void screen_events(const struct ui *ui, const struct picture *picture, struct pa
         CLEANUP(free_charp) char *holder = who(entry);
         CLEANUP(free_charp) char *vacancy = gap(entry);
         char clock[WORDS_SIZE];
+        const char *id = entry->step ? "yield" : rules[entry->rule].id;
         words_clock(ui->times == TIMES_AGO ? TIMES_UTC : ui->times, entry->read_us, clock);
         int row = page_next(page), width = page->grid->width, name = width / 3;
         (void)grid_put(page->grid, row, 0, 14, GRID_DIM, clock);
-        (void)grid_put(page->grid, row, 10, 9, GRID_BOLD, rules[entry->rule].id);
+        (void)grid_put(page->grid, row, 10, 9, GRID_BOLD, id);
         (void)grid_put(page->grid, row, 20, name - 2, GRID_PLAIN, entry->duty);
         (void)grid_printf(page->grid, row, 20 + name, GRID_PLAIN, "%s%s%s%s%s", holder,
                           *holder && *vacancy ? ", " : "", vacancy, picture->n > 1 ? "  on " : "",

@@ -37,6 +37,9 @@ int term_busy(struct terminal *term);
  * rest of an escape sequence (25 ms). */
 int term_key(struct terminal *term);
 
+/* What was typed ahead is forgotten. */
+void term_forget_keys(struct terminal *term);
+
 /* Gives the terminal back and stops, as Ctrl-Z wants it. */
 void term_suspend(struct terminal *term);
 

@@ -2,10 +2,12 @@
 /* pgleader top: options, and what is done where a screen cannot be drawn. */
 #include "tui/top.h"
 
+#include <inttypes.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -19,8 +21,10 @@
 
 static void print_help(const struct option_row *table)
 {
-    (void)puts("Usage: pgleader top [OPTION]... [CONNINFO]\n"
-               "Shows who leads, live. It only reads.\n");
+    (void)puts(
+        "Usage: pgleader top [OPTION]... [CONNINFO]\n"
+        "Shows who leads, live. It only reads, unless --allow-yield is given: then a duty can be "
+        "moved\naway from its leader, after a dialog.\n");
     option_print_help(table, stdout);
     (void)puts(
         "\nKeys: ? on the screen lists them. Colours are the terminal's own, and NO_COLOR is "
@@ -31,19 +35,28 @@ static void print_help(const struct option_row *table)
 }
 
 /* On a terminal that cannot move its cursor `status --watch` shows the same, line by line. */
-static int without_screen(int argc, char **argv)
+static int without_screen(const struct app_options *options, const char *conninfo)
 {
     struct error err = {0};
+    const struct server_options *servers = &options->servers;
     for (const struct command *command = commands; command->name; command++) {
         if (!text_equal(command->name, "status"))
             continue;
-        char **words = xcalloc((size_t)argc + 2, sizeof *words);
-        words[0] = (char[]){"status"};
-        words[1] = (char[]){"--watch"};
-        for (int i = 1; i < argc; i++)
-            words[i + 1] = argv[i];
-        int status = command->run(argc + 1, words);
-        free(words);
+        struct arena *arena = arena_new();
+        char **words = arena_array(arena, (size_t)servers->only.n + 6, sizeof *words);
+        int n = 0;
+        words[n++] = arena_strdup(arena, "status");
+        words[n++] = arena_strdup(arena, "--watch");
+        words[n++] = arena_printf(arena, "--interval=%" PRId64 "ms", options->interval_us / 1000);
+        if (servers->config_file)
+            words[n++] = arena_printf(arena, "--config=%s", servers->config_file);
+        for (int i = 0; i < servers->only.n; i++)
+            words[n++] = arena_printf(arena, "--server=%s", servers->only.items[i]);
+        if (conninfo)
+            words[n++] = arena_strdup(arena, conninfo);
+        words[n] = NULL;
+        int status = command->run(n, words);
+        arena_free(arena);
         return status;
     }
     (void)error_set(&err, ERROR_SYSTEM,
@@ -62,6 +75,8 @@ static bool check(const struct app_options *options, int n_operands, struct erro
         return error_set(err, ERROR_USAGE,
                          "could not read the command line: CONNINFO and --config exclude each "
                          "other");
+    if (options->yielding.grace_us > HOUR_US)
+        return error_set(err, ERROR_USAGE, "could not read --grace: it is at most 1h");
     if (options->interval_us < LEAST_INTERVAL_US)
         return error_set(err, ERROR_USAGE, "could not read --interval: less than 500ms");
     return true;
@@ -70,11 +85,11 @@ static bool check(const struct app_options *options, int n_operands, struct erro
 static int run(struct app_options *options, int argc, char **argv, int rest)
 {
     struct config *config = NULL;
-    if (!term_usable())
-        return without_screen(argc, argv);
     CLEANUP(free_charp) char *conninfo = rest < argc ? xstrdup(argv[rest]) : NULL;
     if (conninfo)
         conninfo_hide_password(argv[rest]);
+    if (!term_usable())
+        return without_screen(options, conninfo);
     options->servers.conninfo = conninfo;
     if (!servers_read(&options->servers, "top", &config))
         return STATUS_USAGE;
@@ -83,12 +98,20 @@ static int run(struct app_options *options, int argc, char **argv, int rest)
 
 int top_run(int argc, char **argv)
 {
-    struct app_options options = {.interval_us = INTERVAL_US};
+    struct app_options options = {
+        .interval_us = INTERVAL_US,
+        .yielding = {.grace_us = 10 * SECOND_US, .wait_us = 30 * SECOND_US}};
     bool help = false;
     const struct option_row table[] = {
         SERVER_OPTIONS(&options.servers),
         {"interval", "DURATION", "How often to look, at least 500ms.", "2s", OPTION_DURATION,
          &options.interval_us},
+        {"allow-yield", NULL, "Let Y, in the detail of a duty, ask whether to yield it.", NULL,
+         OPTION_FLAG, &options.allow_yield},
+        {"grace", "TIME", "Then, how long a leader that listens may take to yield by itself.",
+         "10s", OPTION_DURATION, &options.yielding.grace_us},
+        {"wait", "TIME", "And how long to watch for a successor.", "30s", OPTION_DURATION,
+         &options.yielding.wait_us},
         {"help", NULL, "Print this and exit.", NULL, OPTION_FLAG, &help},
         {0},
     };

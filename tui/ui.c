@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tui/screen.h"
+#include "tui/typing.h"
 
 static const int64_t intervals[] = {500000,        SECOND_US,      2 * SECOND_US,
                                     5 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US};
@@ -73,11 +74,20 @@ static void find_again(struct ui *ui, const struct picture *picture)
         }
     }
     /* In the detail of a duty that is gone the screen says so, and shows no other. */
-    if (ui->screen == SCREEN_DUTY)
+    if (ui->screen != SCREEN_LIST)
         return;
     if (ui->cursor >= ui->list.n)
         ui->cursor = ui->list.n ? ui->list.n - 1 : 0;
     remember(ui, picture);
+}
+
+/* Scrolls until the line and the one below it can be seen. */
+static void show_line(struct ui *ui, int line)
+{
+    if (ui->scroll < line + 2 - ui->page)
+        ui->scroll = line + 2 - ui->page;
+    if (ui->scroll > line)
+        ui->scroll = line;
 }
 
 void ui_settle(struct ui *ui, const struct picture *picture, int width, int height)
@@ -92,8 +102,11 @@ void ui_settle(struct ui *ui, const struct picture *picture, int width, int heig
     } else {
         find_again(ui, picture);
     }
+    int mark = -1;
     ui->page = screen_page(ui, height);
-    ui->scroll_most = screen_lines(ui, picture, width) - ui->page;
+    ui->scroll_most = screen_lines(ui, picture, width, &mark) - ui->page;
+    if (ui->form.follow && mark >= 0)
+        show_line(ui, mark);
     if (ui->scroll > ui->scroll_most)
         ui->scroll = ui->scroll_most;
     if (ui->scroll < 0)
@@ -116,6 +129,7 @@ const struct list_row *ui_row(const struct ui *ui)
 static void move(struct ui *ui, const struct picture *picture, int64_t by)
 {
     if (ui->screen != SCREEN_LIST) {
+        ui->form.follow = false;
         int64_t to = (int64_t)ui->scroll + by;
         ui->scroll = to < 0 ? 0 : to > ui->scroll_most ? ui->scroll_most : (int)to;
         return;
@@ -149,7 +163,9 @@ static void go_to(struct ui *ui, enum screen_id screen)
 {
     if (ui->screen == screen)
         return;
-    if (screen != SCREEN_LIST && ui->screen != SCREEN_HELP)
+    if (screen == SCREEN_HELP)
+        ui->helped = ui->screen;
+    else
         ui->below = ui->screen;
     ui->screen = screen;
     ui->scroll = 0;
@@ -157,9 +173,14 @@ static void go_to(struct ui *ui, enum screen_id screen)
 
 static void back(struct ui *ui)
 {
-    enum screen_id to = ui->screen == SCREEN_DUTY ? SCREEN_LIST : ui->below;
-    ui->below = SCREEN_LIST;
-    ui->screen = to == ui->screen ? SCREEN_LIST : to;
+    enum screen_id from = ui->screen;
+    if (from == SCREEN_HELP) {
+        ui->screen = ui->helped;
+    } else {
+        bool lists = from == SCREEN_DUTY || ui->below == from;
+        ui->screen = lists ? SCREEN_LIST : ui->below;
+        ui->below = SCREEN_LIST;
+    }
     ui->scroll = 0;
 }
 
@@ -177,8 +198,16 @@ static enum ui_wish change_interval(struct ui *ui, int direction)
     return WISH_INTERVAL;
 }
 
-static enum ui_wish leave_list(struct ui *ui, int code)
+/* While a yield is watched, whoever ends the program is told what that means, once. */
+static enum ui_wish quit(struct ui *ui, int code)
 {
+    bool watched = ui->form.view && !form_is_dialog(&ui->form) &&
+                   ui->form.view->phase != PHASE_DONE && !ui->warned;
+    if (watched && code != CODE_ESCAPE) {
+        ui->warned = true;
+        ui_say(ui, "A yield is under way: once more ends pgleader, and its outcome stays unknown");
+        return WISH_NONE;
+    }
     if (code != CODE_ESCAPE)
         return WISH_QUIT;
     if (!*ui->filter)
@@ -193,9 +222,89 @@ static void start_entry(struct ui *ui, enum ui_entry entry)
     (void)snprintf(ui->typed, sizeof ui->typed, "%s", entry == ENTRY_FILTER ? ui->filter : "");
 }
 
-static void say_yield(struct ui *ui)
+static enum ui_wish start_yield(struct ui *ui)
 {
-    ui_say(ui, "This screen ends no session; `pgleader --help` lists what can move a duty");
+    const struct list_row *row = ui_row(ui);
+    if (ui->form.view)
+        go_to(ui, form_is_dialog(&ui->form) ? SCREEN_YIELD : SCREEN_WATCH);
+    else if (!ui->may_yield)
+        ui_say(ui, "This screen ends no session: start it with --allow-yield, or use `pgleader "
+                   "yield DUTY`");
+    else if (!row)
+        ui_say(ui, "Nothing can be yielded here: the cursor is on no duty of the picture");
+    else if (!row->fresh)
+        ui_say(ui, "Nothing can be yielded: the picture is old, and who leads is unknown");
+    else if (ui->screen == SCREEN_DUTY)
+        return WISH_YIELD_OPEN;
+    else {
+        go_to(ui, SCREEN_DUTY);
+        ui_say(ui, "Y once more asks whether to yield it");
+    }
+    return WISH_NONE;
+}
+
+/* Esc in the dialog and in the watch: what is under way goes on. */
+static enum ui_wish leave_yield(struct ui *ui)
+{
+    bool ends = form_is_dialog(&ui->form) || ui->form.view->phase == PHASE_DONE;
+    ui->screen = SCREEN_DUTY;
+    ui->below = SCREEN_LIST;
+    ui->scroll = 0;
+    if (ui->form.view->phase <= PHASE_ASKING)
+        ui_say(ui, "Cancelled: nothing was sent");
+    return ends ? WISH_YIELD_END : WISH_NONE;
+}
+
+static enum ui_wish press(struct ui *ui)
+{
+    struct yield_form *form = &ui->form;
+    if (form->focus == FORM_CANCEL || form->view->phase == PHASE_DONE)
+        return leave_yield(ui);
+    if (form->focus != FORM_YIELD) {
+        form_move(form, 1);
+        return WISH_NONE;
+    }
+    struct arena *arena = arena_new();
+    const char *obstacle = form_obstacle(form, arena);
+    if (obstacle)
+        ui_say(ui, "Nothing is sent: %s", obstacle);
+    else
+        form->confirmed = true;
+    arena_free(arena);
+    return obstacle ? WISH_NONE : WISH_YIELD_SEND;
+}
+
+/* The keys of the dialog and the watch alone; false for any other. */
+static bool act_yield(struct ui *ui, enum action action, enum ui_wish *ret_wish)
+{
+    bool shown = ui->screen == SCREEN_YIELD || ui->screen == SCREEN_WATCH;
+    *ret_wish = WISH_NONE;
+    if (action == ACTION_YIELD)
+        *ret_wish = start_yield(ui);
+    else if (!shown || !ui->form.view)
+        return false;
+    else if (action == ACTION_BACK)
+        *ret_wish = leave_yield(ui);
+    else if (action == ACTION_NEXT_FIELD || action == ACTION_PREVIOUS_FIELD)
+        form_move(&ui->form, action == ACTION_NEXT_FIELD ? 1 : -1);
+    else if (action == ACTION_PRESS && !ui->form.confirmed)
+        *ret_wish = press(ui);
+    else
+        return false;
+    return true;
+}
+
+void ui_follow_yield(struct ui *ui)
+{
+    bool dialog = form_is_dialog(&ui->form);
+    enum screen_id from = dialog ? SCREEN_WATCH : SCREEN_YIELD;
+    enum screen_id to = dialog ? SCREEN_YIELD : SCREEN_WATCH;
+    if (ui->screen == from) {
+        ui->screen = to;
+        ui->scroll = 0;
+    }
+    if (ui->helped == from)
+        ui->helped = to;
 }
 
 /* The keys that move; false for any other. */
@@ -249,8 +358,6 @@ static bool act_view(struct ui *ui, const struct picture *picture, enum action a
         ui->paused = !ui->paused;
     else if (action == ACTION_TIMES)
         ui->times = (ui->times + 1) % TIMES;
-    else if (action == ACTION_YIELD)
-        say_yield(ui);
     else
         return false;
     return true;
@@ -258,10 +365,12 @@ static bool act_view(struct ui *ui, const struct picture *picture, enum action a
 
 static enum ui_wish act(struct ui *ui, const struct picture *picture, enum action action, int code)
 {
-    if (act_move(ui, picture, action) || act_view(ui, picture, action))
-        return WISH_NONE;
+    enum ui_wish wish = WISH_NONE;
+    if (act_yield(ui, action, &wish) || act_move(ui, picture, action) ||
+        act_view(ui, picture, action))
+        return wish;
     if (action == ACTION_QUIT)
-        return leave_list(ui, code);
+        return quit(ui, code);
     if (action == ACTION_FASTER || action == ACTION_SLOWER)
         return change_interval(ui, action == ACTION_FASTER ? -1 : 1);
     if (action == ACTION_SAVE)
@@ -279,46 +388,21 @@ static void end_entry(struct ui *ui, const struct picture *picture)
         find(ui, picture, 1);
 }
 
-/* The last character off, all of its bytes. */
-static void erase(char *text)
-{
-    size_t n = strlen(text);
-    while (n > 0 && ((unsigned char)text[n - 1] & 0xC0) == 0x80)
-        n--;
-    text[n ? n - 1 : 0] = '\0';
-}
-
-static void append(char *text, int code)
-{
-    char utf8[5] = {0};
-    uint32_t point = (uint32_t)code;
-    int more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-    static const unsigned char heads[] = {0, 0xC0, 0xE0, 0xF0};
-    for (int i = more; i > 0; i--, point >>= 6)
-        utf8[i] = (char)(0x80 | (point & 0x3F));
-    utf8[0] = (char)(heads[more] | point);
-    size_t n = strlen(text);
-    if (n + strlen(utf8) < UI_TEXT_SIZE)
-        (void)snprintf(text + n, UI_TEXT_SIZE - n, "%s", utf8);
-}
-
 static void type(struct ui *ui, const struct picture *picture, int code)
 {
     if (code == CODE_ENTER)
         end_entry(ui, picture);
     else if (code == CODE_ESCAPE)
         ui->entry = ENTRY_NONE;
-    else if (code == CODE_BACKSPACE)
-        erase(ui->typed);
-    else if (code == CODE_CONTROL('U'))
-        ui->typed[0] = '\0';
-    else if (code >= 0x20 && code < CODE_UP)
-        append(ui->typed, code);
+    else
+        typing_key(ui->typed, sizeof ui->typed, code);
 }
 
 enum ui_wish ui_key(struct ui *ui, const struct picture *picture, int code)
 {
     ui->message[0] = '\0';
+    if (ui->screen == SCREEN_YIELD && form_type(&ui->form, code))
+        return WISH_NONE;
     if (ui->entry == ENTRY_NONE)
         return act(ui, picture, keys_action(ui->screen, code), code);
     type(ui, picture, code);

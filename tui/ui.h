@@ -8,13 +8,15 @@
 #include "tui/journal.h"
 #include "tui/keys.h"
 #include "tui/list.h"
+#include "tui/ui_yield.h"
 
 enum { UI_TEXT_SIZE = 64, UI_MESSAGE_SIZE = 160 };
 
 enum ui_entry { ENTRY_NONE, ENTRY_FIND, ENTRY_FILTER };
 
 struct ui {
-    enum screen_id screen, below; /* below: where help was opened */
+    enum screen_id screen, below; /* below: where Esc leads */
+    enum screen_id helped;        /* where help was opened */
     const struct journal *journal;
 
     struct list list;    /* of the picture that is shown */
@@ -30,6 +32,10 @@ struct ui {
     enum ui_entry entry; /* a text is being typed */
     char typed[UI_TEXT_SIZE];
 
+    bool may_yield;         /* --allow-yield */
+    struct yield_form form; /* of the one yield, if there is one */
+    bool warned;            /* that a yield is under way */
+
     bool paused;
     enum time_style times;
     int64_t interval_us;
@@ -37,7 +43,16 @@ struct ui {
 };
 
 /* What a key asks of the program besides a new picture of the screen. */
-enum ui_wish { WISH_NONE, WISH_QUIT, WISH_INTERVAL, WISH_SAVE, WISH_REDRAW };
+enum ui_wish {
+    WISH_NONE,
+    WISH_QUIT,
+    WISH_INTERVAL,
+    WISH_SAVE,
+    WISH_REDRAW,
+    WISH_YIELD_OPEN, /* a yield of ui_row, to be asked about */
+    WISH_YIELD_SEND, /* what was typed is confirmed */
+    WISH_YIELD_END,  /* cancelled, or seen to its end */
+};
 
 void ui_init(struct ui *ui, const struct journal *journal, int64_t interval_us);
 void ui_done(struct ui *ui);
@@ -51,5 +66,9 @@ void ui_settle(struct ui *ui, const struct picture *picture, int width, int heig
 
 /* The duty under the cursor, or NULL where it is no longer there. */
 const struct list_row *ui_row(const struct ui *ui);
+
+/* The yield's screen after it has gone on: from the dialog to the watch, or back where it was
+ * refused after all. */
+void ui_follow_yield(struct ui *ui);
 
 void ui_say(struct ui *ui, const char *format, ...) PRINTF_LIKE(2, 3);

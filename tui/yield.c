@@ -114,6 +114,7 @@ void yield_enter(struct yield *yield, enum yield_phase phase)
 {
     yield->view.phase = phase;
     yield->phase_us = yield->due_us = clock_monotonic_us();
+    yield->view.until_us = phase == PHASE_GRACE ? yield->phase_us + yield->order.grace_us : 0;
 }
 
 void yield_finish(struct yield *yield, enum yield_end end, const char *sentence)
@@ -242,6 +243,7 @@ void yield_watch(struct yield *yield)
 {
     yield_enter(yield, PHASE_WATCHING);
     yield->watch_until_us = yield->phase_us + yield->order.wait_us;
+    yield->view.until_us = yield->watch_until_us;
 }
 
 static void schedule(struct yield *yield)
@@ -271,6 +273,7 @@ static void on_grace(struct yield *yield)
 void yield_took_reading(struct yield *yield)
 {
     schedule(yield);
+    yield->view.read_us = yield->read_done_us;
     switch (yield->view.phase) {
     case PHASE_LOOKING:
         yield->view.phase = PHASE_ASKING;
@@ -360,6 +363,14 @@ void yield_confirm(struct yield *yield, const char *confirm, const char *reason)
     yield->confirmed_us = clock_monotonic_us();
     if (yield->io == IO_NONE)
         yield->due_us = yield->confirmed_us;
+}
+
+void yield_reconsider(struct yield *yield, uint32_t overrides)
+{
+    if (yield->view.phase != PHASE_ASKING || yield->confirmed_us != TIME_UNKNOWN)
+        return;
+    yield->order.overrides = overrides;
+    judge_guards(yield);
 }
 
 void yield_refuse(struct yield *yield)

@@ -50,10 +50,11 @@ struct yield_view {
     struct guard_list guards;        /* of that reading; frozen once it goes on */
     struct yield_sight sight;        /* once it is sent */
     enum yield_sent sent;
-    int64_t intent; /* -1: none */
-    bool signalled; /* valid with SENT_YES: the server said true */
-    bool recorded;  /* the outcome stands in the ledger's audit */
-    int64_t grace_left_us, wait_left_us;
+    int64_t intent;   /* -1: none */
+    bool signalled;   /* valid with SENT_YES: the server said true */
+    bool recorded;    /* the outcome stands in the ledger's audit */
+    int64_t until_us; /* CLOCK_MONOTONIC: when the grace or the watch is over; 0: neither runs */
+    int64_t read_us;  /* CLOCK_MONOTONIC: when the newest reading came; 0: there is none */
     const struct yield_step *steps;
     size_t n_steps;
 };
@@ -81,6 +82,10 @@ void yield_step(struct yield *yield, bool ready);
 
 /* What the person typed, and why; a fresh reading decides. Only while it asks. */
 void yield_confirm(struct yield *yield, const char *confirm, const char *reason);
+
+/* Judges the last reading anew, since it has grown older, with these overrides from now on. Only
+ * while it asks. */
+void yield_reconsider(struct yield *yield, uint32_t overrides);
 
 /* Ends as the guards of the last reading say, if any of them refuses. Only while it asks. */
 void yield_refuse(struct yield *yield);

@@ -14,7 +14,7 @@ static const int64_t look_again_us = SECOND_US / 50;
 static const int64_t poll_every_us = SECOND_US / 10; /* the second one comes soon */
 
 /* A first poll finds out that there is a ledger, the next one reads it. */
-static bool is_complete(const struct published *server, bool fresh)
+bool yield_find_complete(const struct published *server, bool fresh)
 {
     const struct snapshot *snapshot = server->snapshot;
     if (!fresh || !snapshot)
@@ -39,7 +39,7 @@ static bool all_complete(const struct picture *picture)
 {
     bool all = true;
     for (size_t i = 0; i < picture->n; i++)
-        all = all && (is_complete(picture->servers[i], picture->fresh[i]) ||
+        all = all && (yield_find_complete(picture->servers[i], picture->fresh[i]) ||
                       is_hopeless(picture->servers[i], picture->fresh[i]));
     return all;
 }
@@ -76,7 +76,7 @@ static int missing(const struct yield_place *place, const char *duty)
     for (size_t i = 0; i < place->picture.n; i++) {
         const struct published *server = place->picture.servers[i];
         const struct section *unread = unread_section(server);
-        if (!unread && is_complete(server, place->picture.fresh[i]))
+        if (!unread && yield_find_complete(server, place->picture.fresh[i]))
             continue;
         (void)error_set(&err, ERROR_CONNECT, "could not find duty \"%s\" on server \"%s\": %s",
                         duty, server->server, unread ? unread->message : "no answer in time");
@@ -95,7 +95,7 @@ static int pick(struct yield_place *place, const char *duty)
     struct error err = {0};
     for (size_t i = 0; i < place->picture.n; i++) {
         const struct snapshot *snapshot = place->picture.servers[i]->snapshot;
-        bool complete = is_complete(place->picture.servers[i], place->picture.fresh[i]);
+        bool complete = yield_find_complete(place->picture.servers[i], place->picture.fresh[i]);
         const struct duty *found = complete ? snapshot_find(snapshot, duty) : NULL;
         if (found && place->duty) {
             (void)error_set(&err, ERROR_USAGE,

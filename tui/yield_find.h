@@ -13,6 +13,9 @@ struct yield_place {
     const struct duty *duty;            /* of that */
 };
 
+/* True once a server's picture says of a ledger whether there is one, and has read it. */
+bool yield_find_complete(const struct published *server, bool fresh);
+
 /* Looks once at every server of the options. Returns 0, or the exit status, with what is wrong on
  * standard error. yield_place_done in either case. */
 int yield_find(const struct server_options *options, const char *duty, struct yield_place *place);
