@@ -7,7 +7,7 @@
 #include "observe/bounds.h"
 #include "tui/screen.h"
 
-enum { CELL_SIZE = 128, MARK_WIDTH = 2 };
+enum { CELL_SIZE = 512, MARK_WIDTH = 2 };
 
 struct column {
     const char *title;
@@ -18,9 +18,29 @@ struct column {
     void (*text)(const struct list_row *row, char out[CELL_SIZE]);
 };
 
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
+/* Of a name that is longer than any screen is wide, both ends: they tell it from others. */
+static void copy_name(const char *name, char out[CELL_SIZE])
+{
+    size_t n = strlen(name), head = CELL_SIZE / 2 - 4, tail = n - head;
+    if (n < CELL_SIZE) {
+        (void)snprintf(out, CELL_SIZE, "%s", name);
+        return;
+    }
+    while (head > 0 && !begins_character(name[head]))
+        head--;
+    while (!begins_character(name[tail]))
+        tail++;
+    (void)snprintf(out, CELL_SIZE, "%.*s...%s", (int)head, name, name + tail);
+}
+
 static void duty_text(const struct list_row *row, char out[CELL_SIZE])
 {
-    (void)snprintf(out, CELL_SIZE, "%s", row->duty->name);
+    copy_name(row->duty->name, out);
 }
 
 static void owner_text(const struct list_row *row, char out[CELL_SIZE])
@@ -31,7 +51,7 @@ static void owner_text(const struct list_row *row, char out[CELL_SIZE])
     else if (duty->owners <= 0)
         (void)snprintf(out, CELL_SIZE, "- none -");
     else
-        (void)snprintf(out, CELL_SIZE, "%s", duty_holder(duty));
+        copy_name(duty_holder(duty), out);
 }
 
 static void pid_text(const struct list_row *row, char out[CELL_SIZE])

@@ -59,9 +59,8 @@ class Vterm:
         return self
 
     def __exit__(self, *_):
-        self.harness.stdin.close()
-        self.harness.stdout.close()
-        self.harness.wait(timeout=20)
+        self.harness.communicate(timeout=20)
+        assert self.harness.returncode == 0, f"the terminal itself ended with {self.harness.returncode}"
 
     def tell(self, *words):
         self.harness.stdin.write(" ".join(map(str, words)).encode() + b"\n")
