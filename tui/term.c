@@ -358,7 +358,8 @@ int term_key(struct terminal *term)
 void term_forget_keys(struct terminal *term)
 {
     (void)term;
-    (void)flushinp();
+    (void)tcflush(STDIN_FILENO, TCIFLUSH);
+    (void)flushinp(); /* what curses has read already */
 }
 
 void term_suspend(struct terminal *term)

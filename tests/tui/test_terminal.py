@@ -14,7 +14,7 @@ from tests.support.cluster import Cluster, hold_lock
 from tests.support.exporter import program
 from tests.support.terminal import measured
 from tests.support.vterm import Vterm
-from tests.support.wait import wait_until
+from tests.support.wait import hold_for, wait_until
 
 TOP = program("pgleader")
 Q_ANSWERS_WITHIN = 0.5 if os.environ.get("PGLEADER_VARIANT") else 0.1
@@ -98,6 +98,20 @@ def test_goes_on_after_a_stop_by_others(top):
     top.when(lambda screen: screen.line == taken.line and "worker-0@node-a" in screen.text, "it is as before")
     top.keys("q")
     given_back(top, 0)
+
+
+def test_keys_that_ran_ahead_of_the_dialog_are_forgotten(pg):
+    """Nobody fills in or confirms what was not on the screen yet."""
+    with Vterm([TOP, "top", "--allow-yield", pg.conninfo()], width=100, height=40) as top:
+        top.wait("worker-0@node-a")
+        top.keys("\r")
+        top.wait("CANDIDATES")
+        os.kill(top.pid, signal.SIGSTOP)
+        top.when(lambda screen: screen.stopped, "it has stopped")
+        top.keys("Y\tfast fingers\radvisory/700")
+        os.kill(top.pid, signal.SIGCONT)
+        top.wait("Guards +[a-z0-9]+ of")
+        hold_for(lambda: "fingers" not in top.look().text, "the dialog is empty", 0.5)
 
 
 def test_a_terminal_that_was_stopped_before(pg):
