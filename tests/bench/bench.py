@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Measures the exporter beside its peers in one run and prints a table; no verdict but the limits it must reach.
+"""Measures the programs beside their peers in one run and prints a table; no verdict but the limits they must reach.
 
-Usage: scripts/bench [NAME...]   with NAME of: scrape wall rate poll idle memory many
+Usage: scripts/bench [NAME...]   with NAME of: scrape wall rate poll idle memory many (the exporter), tui (pgleader)
 """
 
 import statistics
@@ -13,24 +13,11 @@ from tests.support.cluster import ROOT, free_port
 from tests.support.exporter import Exporter, program
 from tests.support.wait import wait_until
 
-from . import peers
-from .load import LOCK_SPACE, Load, cluster
+from . import peers, table
+from .load import Load, cluster, named_config
 from .measure import Scraper, cpu_ms, rss_mb, series, serving, wall_ms
-
-ROWS = []
-
-
-def report(what, measured, limit=""):
-    ROWS.append((what, measured, limit))
-    print(f"| {what} | {measured} | {limit} |", flush=True)
-
-
-def named_config(pg, n, interval="1s"):
-    """n named duties, one a lock of the load."""
-    duties = "".join(f"      - {{duty: bench/duty-{i}, lock: [{LOCK_SPACE}, {i}], candidates: 'holder-%'}}\n"
-                     for i in range(1, n + 1))
-    return (f"servers:\n  - name: bench\n    conninfo: \"{pg.conninfo()}\"\n    duties:\n{duties}"
-            f"discovery: {{enabled: false}}\npoll: {{interval: {interval}}}\n")
+from .table import at_most, peer, report
+from .tui import bench_tui
 
 
 def ready(exporter):
@@ -68,14 +55,12 @@ def bench_scrape(pg):
             for _ in range(15):
                 peers.between_polls()
                 figures.append(fresh())
-            report(f"CPU per scrape and 1,000 series, fresh picture, {name} (N=500)",
-                   f"{statistics.median(figures):.3f} ms", "0.26 ms" if not gzip else "0.7 ms")
+            at_most(f"CPU per scrape and 1,000 series, fresh picture, {name} (N=500)", statistics.median(figures),
+                    0.7 if gzip else 0.26, "ms", 3)
         with peers.postgres_exporter(pg) as p:
-            report("the same, postgres_exporter",
-                   f"{per_thousand(p.process.pid, None, Scraper(p.port), 30):.2f} ms", "peer")
+            peer("the same, postgres_exporter", per_thousand(p.process.pid, None, Scraper(p.port), 30), "ms")
         with peers.sql_exporter(pg) as p:
-            report("the same, sql_exporter",
-                   f"{per_thousand(p.process.pid, None, Scraper(p.port), 30):.2f} ms", "peer")
+            peer("the same, sql_exporter", per_thousand(p.process.pid, None, Scraper(p.port), 30), "ms")
     with Load(pg, 500), Exporter(config=named_config(pg, 500, "15s")) as e:
         ready(e)
         for name, gzip in (("without gzip", False), ("with gzip", True)):
@@ -85,8 +70,8 @@ def bench_scrape(pg):
             start = cpu_ms(e.pid, serving(e.pid))
             for _ in range(200):
                 scrape()
-            report(f"CPU per scrape and 1,000 series, unchanged picture, {name}",
-                   f"{(cpu_ms(e.pid, serving(e.pid)) - start) / 200 / size:.4f} ms", "0.05 ms")
+            at_most(f"CPU per scrape and 1,000 series, unchanged picture, {name}",
+                    (cpu_ms(e.pid, serving(e.pid)) - start) / 200 / size, 0.05, "ms", 4)
 
 
 def bench_wall(pg):
@@ -96,13 +81,13 @@ def bench_wall(pg):
             size = series(Scraper(e.port)()) / 1000
             wall = wall_ms(e.port)
             if n == 10:
-                report("scrape wall time, N=10", f"{wall:.2f} ms", "0.5 ms")
+                at_most("scrape wall time, N=10", wall, 0.5, "ms")
             else:
-                report("scrape wall time, N=500, per 1,000 series", f"{wall / size:.2f} ms", "1 ms")
+                at_most("scrape wall time, N=500, per 1,000 series", wall / size, 1, "ms")
             with peers.postgres_exporter(pg) as p:
                 size = series(Scraper(p.port)()) / 1000
                 wall = wall_ms(p.port, n=40)
-                report(f"the same, postgres_exporter, N={n}", f"{wall if n == 10 else wall / size:.2f} ms", "peer")
+                peer(f"the same, postgres_exporter, N={n}", wall if n == 10 else wall / size, "ms")
 
 
 def wrk(port, path, connections=16):
@@ -125,7 +110,8 @@ def bench_rate(pg):
             peer.stdin.close()
         ratio = statistics.median(ours / theirs for ours, theirs in pairs)
         report(f"scrapes per second from memory, 16 connections, {body.stat().st_size // 1000} kB",
-               f"{statistics.median(p[0] for p in pairs):.0f}, {ratio:.2f} of bare libmicrohttpd", "0.8")
+               f"{statistics.median(p[0] for p in pairs):.0f}, {ratio:.2f} of bare libmicrohttpd", "0.8",
+               ratio >= 0.8)
 
 
 def time_prepared(conn, name, params, n):
@@ -152,7 +138,8 @@ def bench_poll(pg):
                       for _ in range(7)]
             ours, floor = (statistics.median(column) for column in zip(*rounds))
             ratio = statistics.median(a / b for a, b in rounds)
-            report(f"hot section, N={n}: ours, floor, ratio", f"{ours:.2f} ms, {floor:.2f} ms, {ratio:.2f}", "1.15")
+            report(f"hot section, N={n}: ours, floor, ratio", f"{ours:.2f} ms, {floor:.2f} ms, {ratio:.2f}", "1.15",
+                   ratio <= 1.15)
 
 
 def bench_idle(pg):
@@ -161,7 +148,7 @@ def bench_idle(pg):
         start, at = cpu_ms(e.pid), time.perf_counter()
         wait_until(lambda: time.perf_counter() - at > 20, "20 s have passed", deadline=30)
         share = (cpu_ms(e.pid) - start) / 1000 / (time.perf_counter() - at)
-        report("exporter CPU, idle, 1 s polls, N=500", f"{share * 100:.2f} %", "0.5 %")
+        at_most("exporter CPU, idle, 1 s polls, N=500", share * 100, 0.5, "%")
 
 
 def bench_memory(pg):
@@ -170,7 +157,7 @@ def bench_memory(pg):
             ready(e)
             peers.between_polls()
             peers.between_polls()
-            report(f"resident memory, {n} named duties, before a scrape", f"{rss_mb(e.pid):.1f} MB", f"{limit} MB")
+            at_most(f"resident memory, {n} named duties, before a scrape", rss_mb(e.pid), limit, "MB", 1)
             size = len(Scraper(e.port)()) / 1e6
             peers.between_polls()
             report(f"resident memory, {n} named duties, scraped ({size:.1f} MB of text)", f"{rss_mb(e.pid):.1f} MB", "")
@@ -206,15 +193,16 @@ def bench_many(pg):
             last, took = e.scrape(), time.perf_counter() - at
             worst = min(last.one("poll_seconds_count", server=f"s{i}") - first.one("poll_seconds_count", server=f"s{i}")
                         for i in range(199))
-            report("200 servers, one frozen: slowest mean poll distance of the others", f"{took / worst:.2f} s", "1.2 s")
+            at_most("200 servers, one frozen: slowest mean poll distance of the others", took / worst, 1.2, "s")
 
 
 BENCHES = {"scrape": bench_scrape, "wall": bench_wall, "rate": bench_rate, "poll": bench_poll, "idle": bench_idle,
-           "memory": bench_memory, "many": bench_many}
+           "memory": bench_memory, "many": bench_many, "tui": bench_tui}
 
 
 def main(names):
-    print(f"program: {program()}\n\n| what | measured | must reach |\n|---|---|---|")
+    print(f"program: {program()}\n")
+    table.begin()
     with cluster() as pg:
         for name in names or BENCHES:
             BENCHES[name](pg)
