@@ -69,8 +69,7 @@ def watch(demo):
 
 def show_screen(demo):
     """pgleader top, until it is left; the cast goes on behind it."""
-    top = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", demo.pgleader, "top", "--interval=1s", "--allow-yield",
-                            "--config", demo.operator_config])
+    top = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *demo.top])
     try:
         while top.poll() is None:
             demo.cast.check()

@@ -242,6 +242,7 @@ class Demo:
         self.start_workers()
         self.stranger = hold_lock(self.pg, UNREGISTERED_LOCK, "legacy-import", user="legacy_import")
         self.operator_config = self.write("oncall.yml", CONFIG, user="oncall")
+        self.top = [self.pgleader, "top", "--interval=1s", "--allow-yield", f"--config={self.operator_config}"]
 
     def start_workers(self):
         """For the lock two workers in Python and one in shell: the duty does not care. For the lease a line of shell."""

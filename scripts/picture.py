@@ -59,7 +59,7 @@ def more_duties(demo):
 
 def take_screen(demo):
     """What `pgleader top` shows once all of that is to be seen, with the sequences of its colours."""
-    with more_duties(demo), Tmux([demo.pgleader, "top", "--interval=1s", "--config", demo.operator_config], WIDTH, HEIGHT) as terminal:
+    with more_duties(demo), Tmux(demo.top, WIDTH, HEIGHT) as terminal:
         for row in ROWS:
             terminal.wait(row, SCENE_SECONDS)
         terminal.keys("G")

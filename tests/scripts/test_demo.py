@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import ROOT
+from tests.support.dialog import ask
 from tests.support.terminal import Tmux
 from tests.support.wait import wait_until
 
@@ -118,9 +119,13 @@ def on_terminal():
 
 
 def test_on_a_terminal_the_live_screen_opens():
-    """q leaves it and shows what else there is, Enter opens it again; the last q leaves nothing."""
+    """A duty can be yielded; q leaves it and shows what else there is, Enter opens it again; the last q leaves nothing."""
     with on_terminal() as (terminal, _):
-        terminal.keys("q")
+        asked = ask(terminal, "jobs/invoice-reconcile")
+        assert "none of 20 refuses" in asked and "kit: the leader listens" in asked, asked
+        terminal.keys("Escape")
+        terminal.wait("CANDIDATES")
+        terminal.keys("Q")
         shown = terminal.wait(r"Enter opens the screen again; q or Ctrl-C stops all of it\.(.*\n)+.*worker-\d leads jobs/")
         for service in ("who leads +http://", "Prometheus +http://", "pgleader yield jobs/invoice-reconcile"):
             assert re.search(service, shown), shown
