@@ -2,6 +2,7 @@
 """The runbook and the examples' page are true: every block runs, and its numbers are the program's."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -181,6 +182,32 @@ def test_the_page_has_every_fault():
     """The table of the failover exercise names each fault that it draws, and no other."""
     named = re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", page("failover-exercise.md"), re.M)))
     assert sorted(named) == sorted(FAULTS)
+
+
+def section(name, heading):
+    """What stands below a heading, to the next one."""
+    return re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page(name), re.M | re.S)[1]
+
+
+def words(text_):
+    return set(re.findall(r"`([a-z][\w-]*)`", text_))
+
+
+def test_the_page_of_yields(pg, app):
+    """Its guards, its fields, its outcomes and its options are those of the program, all of them."""
+    with led(pg, app.name):
+        said = json.loads(app(program("pgleader"), "yield", DUTY, "--dry-run", "--json").stdout)
+    never, by_name = section("yield.md", "Guards").split("cannot be passed over")
+    assert words(never) == {g["code"] for g in said["guards"] if not g["overridable"]}
+    assert words(by_name.split("A lease")[0]) == {g["code"] for g in said["guards"] if g["overridable"]}
+    fields = re.findall(r"^\| (`.*?) \|", section("yield.md", "The JSON object"), re.M)
+    assert {word for row in fields for word in words(row)} == set(said)
+    assert set(said["owner"]) <= words(section("yield.md", "The JSON object"))
+    names = re.search(r"yield_outcome_names\[.*?\] = \{(.*?)\};", text(ROOT / "observe/snapshot.c"), re.S)[1]
+    outcomes = set(re.findall(r"^\| \d+ \| `([\w-]+)`", section("yield.md", "How it ends"), re.M))
+    assert outcomes == set(re.findall(r'"([\w-]+)"', names))
+    helped = "".join(app(program("pgleader"), command, "--help").stdout for command in ("yield", "top"))
+    assert set(re.findall(r"--[a-z][a-z-]+", page("yield.md"))) <= set(re.findall(r"--[a-z][a-z-]+", helped))
 
 
 def test_a_stale_token_is_refused(app):
