@@ -28,7 +28,8 @@ enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256 };
 
 struct terminal {
     SCREEN *screen;
-    FILE *paint; /* where curses draws: memory, from which the outlet takes it */
+    FILE *paint;  /* where curses draws: memory, from which the outlet takes it */
+    WINDOW *keys; /* a pad, which is not refreshed when a key is asked for */
     struct outlet outlet;
     struct termios ours; /* the line's settings while the terminal is taken */
     int error_aside;     /* what standard error was */
@@ -213,8 +214,9 @@ bool term_open(struct terminal **ret_term, struct error *err)
     term->error_aside = set_error_aside();
     (void)intrflush(stdscr, FALSE);
     (void)typeahead(-1); /* a picture is always whole */
-    (void)keypad(stdscr, TRUE);
-    (void)nodelay(stdscr, TRUE);
+    term->keys = newpad(1, 1);
+    (void)keypad(term->keys, TRUE);
+    (void)nodelay(term->keys, TRUE);
     (void)set_escdelay(ESCAPE_MS);
     (void)curs_set(0);
     start_colours(term);
@@ -340,11 +342,10 @@ static int translate(wint_t key)
 
 int term_key(struct terminal *term)
 {
-    (void)term;
     wint_t key = 0;
     int kind = 0;
     do {
-        kind = get_wch(&key);
+        kind = wget_wch(term->keys, &key);
     } while (kind == KEY_CODE_YES && translate(key) == CODE_NONE);
     if (kind == ERR)
         return CODE_NONE;
@@ -372,6 +373,6 @@ void term_resume(struct terminal *term)
 {
     set_line(&term->ours);
     rescue.taken = 1;
-    (void)keypad(stdscr, TRUE);
+    (void)keypad(term->keys, TRUE);
     term_resize(term);
 }

@@ -79,6 +79,7 @@ class Vterm:
         self.tell("keys", text.encode().hex())
 
     def resize(self, width, height):
+        """At least two columns: in one libvterm has no cell for the right half of a wide character, and ends."""
         self.tell("size", height, width)
 
     def hold(self):

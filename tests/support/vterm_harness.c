@@ -248,8 +248,7 @@ static void resize(struct harness *harness, const char *words)
     struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
     harness->rows = size.ws_row;
     harness->columns = size.ws_col;
-    /* In a single column libvterm has no cell for the right half of a wide character, and ends. */
-    vterm_set_size(harness->vterm, harness->rows, harness->columns > 1 ? harness->columns : 2);
+    vterm_set_size(harness->vterm, harness->rows, harness->columns);
     (void)ioctl(harness->master, TIOCSWINSZ, &size);
 }
 

@@ -73,13 +73,13 @@ SCREENS = {
     "help": [("?", "KEYS")],
     "locks": [("u", "LOCKS")],
 }
-SIZES = [(1, 1), (20, 5), (60, 10), (137, 41), (300, 100)]
+SIZES = [(2, 1), (20, 5), (60, 10), (137, 41), (300, 100)]
 
 
 def storm(top, random, rounds):
     """Other sizes at any moment: before, while and after a picture is drawn, also while keys are pressed."""
     for _ in range(rounds):
-        width, height = random.choice(SIZES) if random.random() < 0.2 else (random.randint(1, 300), random.randint(1, 100))
+        width, height = random.choice(SIZES) if random.random() < 0.2 else (random.randint(2, 300), random.randint(1, 100))
         top.resize(width, height)
         if random.random() < 0.1:
             top.keys(random.choice("jk\x0c"))
