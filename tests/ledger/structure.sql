@@ -61,8 +61,8 @@ SELECT is((SELECT rolsuper OR rolcanlogin OR NOT rolinherit FROM pg_roles WHERE 
     false, 'that role is no superuser, cannot log in, and inherits');
 
 SELECT indexes_are('pgleader', 'run', ARRAY['run_pkey', 'run_unfinished', 'run_newest', 'run_last', 'run_finished']);
-SELECT is((SELECT max(version) FROM pgleader.schema_version), 10, 'the version is that of the newest file');
-SELECT results_eq('SELECT version FROM pgleader.schema_version ORDER BY 1', 'SELECT generate_series(1, 10)',
+SELECT is((SELECT max(version) FROM pgleader.schema_version), 11, 'the version is that of the newest file');
+SELECT results_eq('SELECT version FROM pgleader.schema_version ORDER BY 1', 'SELECT generate_series(1, 11)',
     'each file recorded itself');
 
 SELECT * FROM finish();
