@@ -10,32 +10,14 @@ import time
 import pytest
 
 from tests.support.candidate import Candidate, notes, overlaps, wait_for_note
-from tests.support.cluster import Cluster, free_port
+from tests.support.cluster import free_port
 from tests.support.faults import frozen
-from tests.support.kit import beat_of_another, holder, register, several, term, wait_holder
+from tests.support.kit import beat_of_another, holder, several, term, wait_holder
 from tests.support.network import black_hole
 from tests.support.proxy import Proxy
 from tests.support.wait import hold_for, wait_until
 
 AT_ONCE = 0.2
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def take(pg, duty):

@@ -9,26 +9,13 @@ import time
 import pytest
 
 from tests.support.candidate import Candidate, notes, wait_for_note
-from tests.support.cluster import Cluster
 from tests.support.faults import frozen
-from tests.support.kit import guard_of, holder, kill, reason, register, spans, term, wait_holder
+from tests.support.kit import guard_of, holder, kill, reason, spans, term, wait_holder
 from tests.support.skew import Skewed
 from tests.support.wait import hold_for, wait_until
 
 STOP_WITHIN = 5.0
 TEN_MINUTES = 600
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
 
 
 def logged_at(run):

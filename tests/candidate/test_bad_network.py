@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.candidate import WORKER, Candidate, notes, overlaps, wait_for_note
 from tests.support.cluster import Cluster
-from tests.support.kit import LockWatch, child_of, gone, holder, register, spans
+from tests.support.kit import LockWatch, child_of, gone, holder, spans
 from tests.support.network import LostRoute
 from tests.support.wait import hold_for, wait_until
 
@@ -43,17 +43,6 @@ def pg(route):
     with Cluster(settings={"listen_addresses": f"'127.0.0.1,{OURS}'"}, hba=hba) as cluster:
         cluster.install_ledger()
         yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 @pytest.mark.parametrize("worker", [WORKER, STUBBORN], ids=["goes", "stays"])

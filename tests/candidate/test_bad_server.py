@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.candidate import Candidate, notes, overlaps, wait_for_note
 from tests.support.cluster import Cluster
-from tests.support.kit import LockWatch, beat_of_another, holder, register, several, spans, wait_holder
+from tests.support.kit import LockWatch, beat_of_another, holder, several, spans, wait_holder
 from tests.support.wait import hold_for, wait_until
 
 
@@ -18,17 +18,6 @@ def pg():
         cluster.install_ledger()
         cluster.sql("create role worker login in role pgleader_candidate")
         yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def worker(pg, duty, shared, name="a", options=("--recontend",)):

@@ -17,24 +17,6 @@ from tests.support.proxy import Proxy
 from tests.support.wait import hold_for, wait_until
 
 
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
-
-
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_pooler(pg, duty, mode):
     """Refused before any lock is taken, with the reason and what to do."""

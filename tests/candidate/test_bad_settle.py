@@ -8,31 +8,12 @@ import time
 import pytest
 
 from tests.support.candidate import Candidate, notes, overlaps, wait_for_note
-from tests.support.cluster import Cluster
 from tests.support.faults import frozen
-from tests.support.kit import (beat_of_another, child_of, gone, guard_of, holder, kill, reason, register, several,
-                               spans, term, wait_holder)
+from tests.support.kit import (beat_of_another, child_of, gone, guard_of, holder, kill, reason, several, spans, term,
+                               wait_holder)
 from tests.support.wait import hold_for, wait_until
 
 STOP_WITHIN = 5.0
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def acquired_at(pg, duty):

@@ -13,12 +13,6 @@ from tests.support.network import black_hole
 from tests.support.wait import hold_for, wait_until
 
 
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
-
-
 @contextmanager
 def primary_and(count, test):
     """A primary with so many standbys, and a duty known to all of them."""

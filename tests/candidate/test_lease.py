@@ -10,9 +10,8 @@ import signal
 import pytest
 
 from tests.support.candidate import Candidate, overlaps, spells, wait_for_note
-from tests.support.cluster import Cluster
 from tests.support.kit import guard_of, kill
-from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease, create_table
+from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease
 from tests.support.pooler import Pooler
 from tests.support.wait import wait_until
 
@@ -20,112 +19,93 @@ SOON = 2.0  # a graceful hand-over on a loaded machine
 EITHER = pytest.mark.parametrize("table", [TABLE, OWN], ids=["table", "own"])
 
 
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        create_table(cluster)
-        yield cluster
-
-
-@pytest.fixture
-def name(request):
-    return request.node.name[5:].replace("_", "-").replace("[", "-").rstrip("]")[-36:].lstrip("-")
-
-
-@pytest.fixture
-def path(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
-
-
 @EITHER
-def test_hand_over(pg, name, path, table):
+def test_hand_over(pg, name, shared, table):
     """Renewed in time; given up on a graceful exit, which the other hears of."""
-    with Lease(pg, name, path, table) as lease:
-        _, _, first, generation = wait_for_note(path, "beat")
+    with Lease(pg, name, shared, table) as lease:
+        _, _, first, generation = wait_for_note(shared, "beat")
         assert lease.holder() == first
         left = lease.left()
         wait_until(lambda: lease.left() > left, "a renewal", deadline=LEASE / 2)
         lease.runs[first].signal(signal.SIGTERM)
-        stopped = wait_for_note(path, "stopped", first)[1]
-        _, begun, _, successor = wait_for_note(path, "started", lease.other(first), after=stopped)
+        stopped = wait_for_note(shared, "stopped", first)[1]
+        _, begun, _, successor = wait_for_note(shared, "started", lease.other(first), after=stopped)
         assert begun - stopped < SOON
         assert lease.runs[first].wait() == 0
         if table == OWN:
             assert int(successor) > int(generation) and lease.previous_end() == "signal"
         else:
             assert generation == "none" and "no generations" in lease.runs[first].log()
-    assert not overlaps(path)
+    assert not overlaps(shared)
     assert lease.left() <= 0, "given up at the end"
 
 
 @EITHER
-def test_the_session_is_not_the_lease(pg, name, path, table):
+def test_the_session_is_not_the_lease(pg, name, shared, table):
     """A terminated backend costs nothing: the leader renews on its next session."""
-    with Lease(pg, name, path, table) as lease:
-        first = wait_for_note(path, "beat")[2]
+    with Lease(pg, name, shared, table) as lease:
+        first = wait_for_note(shared, "beat")[2]
         for _ in range(3):
             left = lease.left()
             assert lease.terminate(first) == [(True,)]
             wait_until(lambda: lease.left() > left, "a renewal after the loss of the session")
-        assert len(spells(path)) == 1, "one leader, one term"
+        assert len(spells(shared)) == 1, "one leader, one term"
 
 
 @EITHER
-def test_a_dead_machine(pg, name, path, table):
+def test_a_dead_machine(pg, name, shared, table):
     """All of the leader is killed at once: the successor begins when the lease is over, and waits no longer."""
-    with Lease(pg, name, path, table) as lease:
-        first = wait_for_note(path, "beat")[2]
+    with Lease(pg, name, shared, table) as lease:
+        first = wait_for_note(shared, "beat")[2]
         for pid in (guard_of(lease.runs[first]), lease.runs[first].process.pid):
             os.kill(pid, signal.SIGSTOP)  # or one of them would see the other go
         group = [p for p in lease.runs[first].children() if p != guard_of(lease.runs[first])]
         for pid in (*group, guard_of(lease.runs[first]), lease.runs[first].process.pid):
             kill(pid)
         expiry = lease.expiry()
-        begun = wait_for_note(path, "started", lease.other(first))[1]
+        begun = wait_for_note(shared, "started", lease.other(first))[1]
         assert expiry - 0.1 < begun < expiry + 4
         if table == OWN:
             assert lease.previous_end() == "expired"
 
 
-def test_a_new_row(pg, name, path):
+def test_a_new_row(pg, name, shared):
     """A row that was not there may have been deleted under a leader: work begins when that one's has stopped."""
-    with Lease(pg, name, path, names="a", new=True) as lease:
+    with Lease(pg, name, shared, names="a", new=True) as lease:
         wait_until(lambda: lease.holder() == "a", "it is led")
         held = lease.expiry() - LEASE
-        begun = wait_for_note(path, "started")[1]
+        begun = wait_for_note(shared, "started")[1]
         assert LEASE / 3 + 1 < begun - held < LEASE
         assert "was not there" in lease.runs["a"].log()
 
 
-def test_a_new_row_without_settling(pg, name, path):
-    with Lease(pg, name, path, names="a", new=True, options=("--settle=0",)) as lease:
-        begun = wait_for_note(path, "started")[1]
+def test_a_new_row_without_settling(pg, name, shared):
+    with Lease(pg, name, shared, names="a", new=True, options=("--settle=0",)) as lease:
+        begun = wait_for_note(shared, "started")[1]
         assert begun - (lease.expiry() - LEASE) < SOON
 
 
 @EITHER
-def test_through_a_pooler(pg, name, path, table):
+def test_through_a_pooler(pg, name, shared, table):
     """In transaction mode a lock cannot be led; a lease can."""
     with Pooler(pg, size=3) as pooler:
         conninfo = f"host=127.0.0.1 port={pooler.port} dbname=postgres user={pg.user}"
-        with Lease(pg, name, path, table, conninfo=conninfo,
+        with Lease(pg, name, shared, table, conninfo=conninfo,
                    options=("--recontend", *((f"--lease={OWN}",) if table == OWN else ()))) as lease:
-            first = wait_for_note(path, "beat")[2]
+            first = wait_for_note(shared, "beat")[2]
             assert "a pooler stands between" in lease.runs[first].log()
             left = lease.left()
             wait_until(lambda: lease.left() > left, "a renewal", deadline=LEASE / 2)
             lease.runs[first].signal(signal.SIGTERM)
-            assert wait_for_note(path, "started", lease.other(first))
-    assert not overlaps(path)
+            assert wait_for_note(shared, "started", lease.other(first))
+    assert not overlaps(shared)
 
 
-def test_yield_request(pg, name, path):
-    with Lease(pg, name, path, OWN) as lease:
-        first, generation = wait_for_note(path, "beat")[2:]
+def test_yield_request(pg, name, shared):
+    with Lease(pg, name, shared, OWN) as lease:
+        first, generation = wait_for_note(shared, "beat")[2:]
         pg.sql("select pgleader.request_yield(%s, %s, 'test', '10 s')", (lease.duty, int(generation)))
-        assert wait_for_note(path, "started", lease.other(first))
+        assert wait_for_note(shared, "started", lease.other(first))
         assert lease.previous_end() == "yield-request"
 
 
@@ -140,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("place, more, words", REFUSED, ids=[r[2].replace(" ", "-") for r in REFUSED])
-def test_refused(pg, name, path, place, more, words):
+def test_refused(pg, name, shared, place, more, words):
     """What cannot be led by is refused with the reason, 64, and nothing written."""
     pg.sql("create table if not exists public.twice (job_name text, holder text, expires_at timestamptz)")
     pg.sql("create table if not exists public.naive (job_name text primary key, holder text, expires_at timestamp)")

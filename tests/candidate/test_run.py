@@ -9,15 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.candidate import Candidate, notes, overlaps, wait_for_note
-from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
 
 
 @pytest.fixture
@@ -25,12 +17,6 @@ def duty(pg, request):
     name = f"jobs/{request.node.name.split('[')[0].replace('_', '-')[:36]}"
     pg.sql("select pgleader.register_duty(%s, lock_key => (random() * 1e9)::int)", (name,))
     return name
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def term(pg, duty):
