@@ -3,6 +3,7 @@
  */
 #include "candidate/asks.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -31,6 +32,13 @@
                         SET("default_transaction_isolation", "'read committed'")                   \
                             SET("search_path", "''") SET("pgleader.nonce", "$1")
 
+/* What this session holds of advisory locks, of pg_locks l; and whether one of them is that key. */
+#define HELD_HERE                                                                                  \
+    "l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' "                          \
+    "AND l.pid = pg_catalog.pg_backend_pid()"
+#define IS_KEY(classid, objid, objsubid)                                                           \
+    "(l.classid, l.objid, l.objsubid) = (" classid "::oid, " objid "::oid, " objsubid "::int2)"
+
 enum { VERSION_CONNECTION_CHECK = 140000 }; /* and idle_session_timeout */
 
 static const char *const texts[ASKS] = {
@@ -46,7 +54,10 @@ static const char *const texts[ASKS] = {
     [ASK_LIMITS] = LIMITS,
     [ASK_KEY] =
         "SELECT coalesce(d.lock_classid, 0) AS classid, coalesce(d.lock_objid, 0) AS objid, "
-        "coalesce(d.lock_objsubid, 0) AS objsubid, d.lease_table, d.lease_row "
+        "coalesce(d.lock_objsubid, 0) AS objsubid, "
+        "coalesce(d.next_lock_classid, 0) AS next_classid, "
+        "coalesce(d.next_lock_objid, 0) AS next_objid, "
+        "coalesce(d.next_lock_objsubid, 0) AS next_objsubid, d.lease_table, d.lease_row "
         "FROM pgleader.duty d WHERE d.duty = $1 AND d.retired_at IS NULL",
     [ASK_WARM] = "SELECT true AS yes FROM (SELECT pgleader.warm_up()) w",
     [ASK_REPORT] = "SELECT true AS yes FROM (SELECT pgleader.report_stopped($1, $2::int8, $3)) r",
@@ -58,15 +69,22 @@ static const char *const texts[ASKS] = {
     [ASK_CHECK] =
         "SELECT pg_catalog.pg_backend_pid() AS pid, "
         "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
-        "EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.granted "
-        "AND l.mode = 'ExclusiveLock' AND l.pid = pg_catalog.pg_backend_pid() "
-        "AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = $3::int2) AS yes",
-    [ASK_BEGIN] = "SELECT pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US(
-        "$4") ") AS generation, "
-              "pg_catalog.pg_backend_pid() AS pid, "
-              "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
-              "EXISTS (SELECT FROM pgleader.duty d WHERE d.duty = $1 AND d.lock_classid = $5::int8 "
-              "AND d.lock_objid = $6::int8 AND d.lock_objsubid = $7::int4) AS yes",
+        "coalesce(pg_catalog.bool_or(" IS_KEY(
+            "$1", "$2", "$3") "), false) AS yes, "
+                              "coalesce(pg_catalog.bool_or(" IS_KEY(
+                                  "$4", "$5", "$6") "), false) AS other "
+                                                    "FROM pg_catalog.pg_locks l WHERE " HELD_HERE,
+    [ASK_BEGIN] =
+        "SELECT CASE WHEN (coalesce(d.next_lock_classid, 0), coalesce(d.next_lock_objid, 0), "
+        "coalesce(d.next_lock_objsubid, 0)) = ($8::int8, $9::int8, $10::int4) "
+        "THEN pgleader.begin_term($1, $2, true, $3::interval, " EPOCH_US(
+            "$4") ") END AS generation, "
+                  "pg_catalog.pg_backend_pid() AS pid, "
+                  "pg_catalog.current_setting('pgleader.nonce', true) AS nonce, "
+                  "coalesce((d.lock_classid, d.lock_objid, d.lock_objsubid) "
+                  "= ($5::int8, $6::int8, $7::int4), false) AS yes "
+                  "FROM (VALUES (1)) one LEFT JOIN pgleader.duty d ON d.duty = $1 AND d.retired_at "
+                  "IS NULL",
     [ASK_END] = "SELECT true AS yes FROM (SELECT pgleader.end_term($1, $2::int8, $3)) r",
     [ASK_SETTLE] = "SELECT pg_catalog.clock_timestamp() AS now, t.settle_until AS wait_until "
                    "FROM pgleader.current_term t WHERE t.duty = $1",
@@ -89,13 +107,48 @@ static const char *try_text(const struct target *target, int version, struct are
                         key_places(target));
 }
 
-/* The release is told in the statement that unlocks: whoever hears of it finds the lock free. */
-static const char *unlock_text(const struct target *target, int version, struct arena *arena)
+/* As the lock functions take it. */
+static const char *key_literal(struct lock_key key, struct arena *arena)
+{
+    if (key.objsubid == LOCK_OBJSUBID_PAIR)
+        return arena_printf(arena, "'%" PRId32 "'::int4, '%" PRId32 "'::int4", (int32_t)key.classid,
+                            (int32_t)key.objid);
+    return arena_printf(arena, "'%" PRId64 "'::int8", lock_key_to_int8(key));
+}
+
+/* Never taken twice, whatever became of an earlier try, so that one unlock gives it back. */
+static const char *next_text(const struct target *target, int version, struct arena *arena)
 {
     (void)version;
     return arena_printf(
-        arena, "SELECT pg_catalog.pg_advisory_unlock(%s) AS yes, pg_catalog.pg_notify($%d, %s)",
-        key_places(target), target->key.objsubid == LOCK_OBJSUBID_PAIR ? 3 : 2, RELEASED_PAYLOAD);
+        arena,
+        "SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE " HELD_HERE
+        " AND " IS_KEY("'%" PRIu32 "'", "'%" PRIu32 "'",
+                       "'%d'") ") THEN true ELSE pg_catalog.pg_try_advisory_lock(%s) END AS yes",
+        target->next.classid, target->next.objid, target->next.objsubid,
+        key_literal(target->next, arena));
+}
+
+static const char *drop_text(const struct target *target, int version, struct arena *arena)
+{
+    (void)version;
+    return arena_printf(arena, "SELECT pg_catalog.pg_advisory_unlock(%s) AS yes",
+                        key_literal(target->other, arena));
+}
+
+/* The release is told in the statement that unlocks: whoever hears of it finds the lock free.
+ * Whoever wins the key finds the second one free. */
+static const char *unlock_text(const struct target *target, int version, struct arena *arena)
+{
+    const char *other = "";
+    (void)version;
+    if (target->other.objsubid)
+        other = arena_printf(arena, "pg_catalog.pg_advisory_unlock(%s) AS other, ",
+                             key_literal(target->other, arena));
+    return arena_printf(
+        arena, "SELECT %spg_catalog.pg_advisory_unlock(%s) AS yes, pg_catalog.pg_notify($%d, %s)",
+        other, key_places(target), target->key.objsubid == LOCK_OBJSUBID_PAIR ? 3 : 2,
+        RELEASED_PAYLOAD);
 }
 
 static const char *listen_text(const struct target *target, int version, struct arena *arena)
@@ -128,6 +181,7 @@ const char *ask_text(enum ask ask, const struct target *target, int version, str
         [ASK_UNLISTEN] = unlisten_text, [ASK_TRY] = try_text,
         [ASK_UNLOCK] = unlock_text,     [ASK_ACQUIRE] = lease_acquire_text,
         [ASK_RENEW] = lease_renew_text, [ASK_RELEASE] = lease_release_text,
+        [ASK_NEXT] = next_text,         [ASK_DROP] = drop_text,
     };
     return makers[ask] ? makers[ask](target, version, arena) : texts[ask];
 }
@@ -137,7 +191,7 @@ const char *ask_text(enum ask ask, const struct target *target, int version, str
         column, field, offsetof(struct reply, member)                                              \
     }
 
-static const struct pg_column columns[ASKS][8] = {
+static const struct pg_column columns[ASKS][9] = {
     [ASK_IDENTIFY] = {FIELD("pid", PG_INT4, pid), FIELD("in_recovery", PG_BOOL, in_recovery),
                       FIELD("seen_port", PG_INT4, seen_port),
                       FIELD("has_ledger", PG_BOOL, has_ledger),
@@ -152,7 +206,10 @@ static const struct pg_column columns[ASKS][8] = {
                     FIELD("tcp_keepalives_interval", PG_INT8, interval_s),
                     FIELD("tcp_keepalives_count", PG_INT8, count)},
     [ASK_KEY] = {FIELD("classid", PG_INT8, classid), FIELD("objid", PG_INT8, objid),
-                 FIELD("objsubid", PG_INT4, objsubid), FIELD("lease_table", PG_TEXT, lease_table),
+                 FIELD("objsubid", PG_INT4, objsubid), FIELD("next_classid", PG_INT8, next_classid),
+                 FIELD("next_objid", PG_INT8, next_objid),
+                 FIELD("next_objsubid", PG_INT4, next_objsubid),
+                 FIELD("lease_table", PG_TEXT, lease_table),
                  FIELD("lease_row", PG_TEXT, lease_row)},
     [ASK_WARM] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_REPORT] = {FIELD("yes", PG_BOOL, yes)},
@@ -160,7 +217,9 @@ static const struct pg_column columns[ASKS][8] = {
     [ASK_TRY] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},
     [ASK_QUEUE] = {FIELD("yes", PG_BOOL, yes), FIELD("now", PG_TIME, now_us)},
     [ASK_CHECK] = {FIELD("pid", PG_INT4, pid), FIELD("nonce", PG_TEXT, nonce),
-                   FIELD("yes", PG_BOOL, yes)},
+                   FIELD("yes", PG_BOOL, yes), FIELD("other", PG_BOOL, other)},
+    [ASK_NEXT] = {FIELD("yes", PG_BOOL, yes)},
+    [ASK_DROP] = {FIELD("yes", PG_BOOL, yes)},
     [ASK_BEGIN] = {FIELD("generation", PG_INT8, generation), FIELD("pid", PG_INT4, pid),
                    FIELD("nonce", PG_TEXT, nonce), FIELD("yes", PG_BOOL, yes)},
     [ASK_END] = {FIELD("yes", PG_BOOL, yes)},

@@ -84,8 +84,7 @@ void lead_drop_session(struct lead *lead, int64_t pause_us)
     lead->holds = lead->prepared = lead->listening = lead->termless = lead->woken = false;
     lead->deaf = false;
     lead->look = false;
-    if (!lead->options.key && !lead->target.lease_table)
-        lead->found = false;            /* the registry may name another by then */
+    lead_forget_keys(lead);
     lead->refused_at_us = TIME_UNKNOWN; /* the next server's clock may be another */
     lead->due_us = clock_boottime_us() + pause_us;
 }
@@ -100,16 +99,36 @@ static void wait_for_work(struct lead *lead)
     lead->look = false;
 }
 
+/* A term that was begun is still open: its successor would wait for work that has stopped. */
+static bool owes_last_words(struct lead *lead)
+{
+    if (lead->generation >= 0)
+        lead->unreported = lead->generation;
+    lead->generation = -1;
+    return lead->ledger && lead->unreported >= 0 && lead->ending != LEAD_ENDED && !lead->last_words;
+}
+
+/* The lock is free when the session is closed; what is to be reported is, on another one. */
 void lead_end_candidacy(struct lead *lead, enum lead_end end)
 {
-    if (lead->working) {
+    if (lead->ending == LEAD_GOES_ON)
         lead->ending = end;
+    if (lead->working) {
         (void)lead_move(lead, EVENT_CHECK_FAILED, NULL);
         wait_for_work(lead);
         return;
     }
+    bool owes = owes_last_words(lead);
     lead_drop_session(lead, 0);
-    lead->end = end;
+    if (!owes) {
+        lead->end = lead->ending;
+        return;
+    }
+    lead->last_words = lead->stopping = true;
+    lead->report_by_us = clock_boottime_us() + report_within_us;
+    (void)lead_move(lead, lead->state == LEAD_ACQUIRING ? EVENT_TRY_FAILED : EVENT_CHECK_FAILED,
+                    NULL);
+    (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
 }
 
 void lead_refuse(struct lead *lead, const struct error *err)
@@ -125,7 +144,7 @@ static void forget_term(struct lead *lead)
         lead->unreported = lead->generation;
     lead->generation = -1;
     (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
-    if (lead->ending != LEAD_GOES_ON)
+    if (lead->ending != LEAD_GOES_ON && !lead->last_words)
         lead_end_candidacy(lead, lead->ending);
 }
 
@@ -135,10 +154,26 @@ static bool may_report(const struct lead *lead)
     return lead->ledger && lead->unreported >= 0 && clock_boottime_us() < lead->report_by_us;
 }
 
+/* Its work is over, its lease may last: it is given back on another session, if one comes soon. */
+static bool only_gives_back(const struct lead *lead)
+{
+    return lead->target.lease_table && lead->state == LEAD_YIELDING && !lead->working &&
+           !lead->holds;
+}
+
+/* A lease is not the session's. */
+static bool is_outlived(const struct lead *lead)
+{
+    int64_t now = clock_boottime_us();
+    if (!lead->target.lease_table || lead->unlogged)
+        return false;
+    return (lead->state == LEAD_LEADER && now < lead_deadline_us(lead)) ||
+           (only_gives_back(lead) && now < lead->report_by_us);
+}
+
 void lead_session_failed(struct lead *lead, enum lead_event event, const struct error *err)
 {
-    bool outlives = lead->target.lease_table && !lead->unlogged && lead->state == LEAD_LEADER &&
-                    event == EVENT_SESSION_LOST && clock_boottime_us() < lead_deadline_us(lead);
+    bool outlives = event == EVENT_SESSION_LOST && is_outlived(lead);
     if (outlives || !lead_move(lead, event, err))
         lead_tell(lead, NULL, err, NULL);
     if (!outlives && lead->working) {
@@ -176,6 +211,8 @@ static void take_notification(struct lead *lead, const struct pg_notification *n
 {
     bool waiting = lead->phase == PHASE_WAITING;
     bool stopped = says(notification, "\"stopped\"");
+    if (says(notification, "\"key\""))
+        lead->stale = lead->ledger && !lead->target.lease_table; /* asked when it matters */
     if (says(notification, "\"yield\"") && lead->generation >= 0) {
         lead->hinted = true;
         if (waiting && (lead->state == LEAD_LEADER || lead->next == ASK_SETTLE) &&
@@ -255,29 +292,43 @@ static void answer_is_late(struct lead *lead)
     lead_session_failed(lead, event, &err);
 }
 
+static bool is_try(enum ask ask)
+{
+    return ask == ASK_TRY || ask == ASK_QUEUE || ask == ASK_ACQUIRE;
+}
+
+static void wait_is_over(struct lead *lead)
+{
+    if (is_try(lead->next) && lead->stale) {
+        lead_ask(lead, ASK_KEY);
+        return;
+    }
+    if (is_try(lead->next))
+        (void)lead_move(lead, EVENT_TRY, NULL);
+    if (lead->next == ASK_SETTLE)
+        lead_proceed(lead); /* checks and deadlines go on meanwhile */
+    else
+        lead_ask(lead, lead->next);
+}
+
 /* A deadline or a wait is over. */
 static void run_out(struct lead *lead)
 {
     if (lead->phase == PHASE_DOWN) {
         start_connecting(lead);
     } else if (lead->phase == PHASE_WAITING) {
-        if (lead->next == ASK_TRY || lead->next == ASK_QUEUE || lead->next == ASK_ACQUIRE)
-            (void)lead_move(lead, EVENT_TRY, NULL);
-        if (lead->next == ASK_SETTLE)
-            lead_proceed(lead); /* checks and deadlines go on meanwhile */
-        else
-            lead_ask(lead, lead->next);
+        wait_is_over(lead);
     } else {
         answer_is_late(lead);
     }
 }
 
-/* While nothing is left of it but a report: when that is given up. */
+/* While nothing is left of it but a report, or to give back a lease: when that is given up. */
 static int64_t report_deadline_us(const struct lead *lead)
 {
     bool only_reports =
         lead->stopping && lead->state == LEAD_FOLLOWER && !lead->working && !lead->holds;
-    return only_reports ? lead->report_by_us : INT64_MAX;
+    return only_reports || only_gives_back(lead) ? lead->report_by_us : INT64_MAX;
 }
 
 int64_t lead_deadline_us(const struct lead *lead)
@@ -329,6 +380,8 @@ void lead_step(struct lead *lead, bool ready)
     if (clock_boottime_us() >= lead_deadline_us(lead)) {
         (void)error_set(&err, ERROR_TIMEOUT, "could not hear from the server in time");
         lead_session_failed(lead, EVENT_CHECK_LATE, &err);
+    } else if (clock_boottime_us() >= report_deadline_us(lead) && lead->state == LEAD_YIELDING) {
+        lead_keep_lease(lead);
     } else if (clock_boottime_us() >= report_deadline_us(lead)) {
         lead_end_candidacy(lead, LEAD_ENDED);
     } else if (clock_boottime_us() >= lead->due_us) {

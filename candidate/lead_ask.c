@@ -7,7 +7,7 @@
 #include "candidate/lead_internal.h"
 #include "pg/statement.h"
 
-enum { VALUES = 7 };
+enum { VALUES = 10 };
 
 static const char *number(struct lead *lead, int64_t value)
 {
@@ -62,12 +62,17 @@ static int lease_parameters(struct lead *lead, enum ask ask, const char *values[
     return own ? 4 : 3;
 }
 
-static int check_parameters(struct lead *lead, const char **values)
+/* The key as pg_locks shows it, and a second one. */
+static int check_parameters(struct lead *lead, struct lock_key second, const char **values)
 {
-    values[0] = number(lead, lead->target.key.classid);
-    values[1] = number(lead, lead->target.key.objid);
-    values[2] = number(lead, lead->target.key.objsubid);
-    return 3;
+    const struct lock_key keys[] = {lead->target.key, second};
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        values[n++] = number(lead, keys[i].classid);
+        values[n++] = number(lead, keys[i].objid);
+        values[n++] = number(lead, keys[i].objsubid);
+    }
+    return n;
 }
 
 static int term_parameters(struct lead *lead, enum ask ask, const char *values[VALUES])
@@ -81,7 +86,7 @@ static int term_parameters(struct lead *lead, enum ask ask, const char *values[V
     values[1] = options->instance;
     values[2] = interval(lead, timing_stop_within_us(&options->timing));
     values[3] = refused_at(lead);
-    return 4 + check_parameters(lead, values + 4);
+    return 4 + check_parameters(lead, lead->target.next, values + 4);
 }
 
 /* The parameters of a statement, in the lead's arena; their number. */
@@ -111,7 +116,7 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[VALUES
         values[n] = channel(lead);
         return n + 1;
     case ASK_CHECK:
-        return check_parameters(lead, values);
+        return check_parameters(lead, lead->target.other, values);
     case ASK_BEGIN:
     case ASK_REPORT:
     case ASK_END:
@@ -127,6 +132,8 @@ static int parameters(struct lead *lead, enum ask ask, const char *values[VALUES
     case ASK_LISTEN:
     case ASK_UNLISTEN:
     case ASK_WARM:
+    case ASK_NEXT:
+    case ASK_DROP:
     case ASKS:
         break;
     }
@@ -164,9 +171,8 @@ static void took_warm(struct lead *lead, const struct reply *reply)
     lead_ready(lead);
 }
 
-static void took_report(struct lead *lead, const struct reply *reply)
+void lead_reported(struct lead *lead)
 {
-    (void)reply;
     lead->unreported = -1;
     if (lead->prepared || lead->pooled || lead->stopping)
         lead_follow(lead, 0);
@@ -174,11 +180,21 @@ static void took_report(struct lead *lead, const struct reply *reply)
         lead_ask(lead, ASK_LIMITS);
 }
 
-/* The ledger has found the lock in the session that the statement ran in. */
+static void took_report(struct lead *lead, const struct reply *reply)
+{
+    (void)reply;
+    lead_reported(lead);
+}
+
+/* The ledger has found the lock in the session that the statement ran in; or the duty moves to
+ * another key than we knew. */
 static void took_begin(struct lead *lead, const struct reply *reply)
 {
     lead->generation = reply->generation;
-    lead_took_check(lead, reply);
+    if (reply->generation < 0)
+        lead_ask(lead, ASK_KEY);
+    else
+        lead_took_check(lead, reply);
 }
 
 static void took_end(struct lead *lead, const struct reply *reply)
@@ -201,8 +217,10 @@ static void (*const takers[ASKS])(struct lead *, const struct reply *) = {
     [ASK_TRY] = lead_took_try,
     [ASK_QUEUE] = lead_took_try,
     [ASK_CHECK] = lead_took_check,
+    [ASK_NEXT] = lead_took_next,
     [ASK_BEGIN] = took_begin,
     [ASK_END] = took_end,
+    [ASK_DROP] = lead_took_drop,
     [ASK_UNLOCK] = lead_took_unlock,
     [ASK_ACQUIRE] = lead_took_try,
     [ASK_RENEW] = lead_took_check,

@@ -24,7 +24,7 @@ static bool is(const struct error *err, const char *sqlstate)
     return text_equal(err->sqlstate, sqlstate);
 }
 
-static void fail(struct lead *lead, const struct error *err)
+void lead_refused_otherwise(struct lead *lead, const struct error *err)
 {
     if (is(err, "42501")) {
         lead_tell(lead, NULL, err, NULL);
@@ -38,7 +38,7 @@ static void fail(struct lead *lead, const struct error *err)
 /* A key that the registry named is asked for anew with the next session. */
 static void refused_begin(struct lead *lead, const struct error *err)
 {
-    if (!lead->options.key && (is(err, "PL002") || is(err, "PL003"))) {
+    if (!lead_is_by_named_key(lead) && (is(err, "PL002") || is(err, "PL003"))) {
         lead_session_failed(lead, EVENT_TRY_FAILED, err);
     } else if (is(err, "PL003")) {
         lead_remark(lead, REMARK_UNKNOWN_DUTY,
@@ -51,14 +51,19 @@ static void refused_begin(struct lead *lead, const struct error *err)
         lead_tell(lead, NULL, err, NULL);
         lead_ask(lead, ASK_CHECK);
     } else {
-        fail(lead, err);
+        lead_refused_otherwise(lead, err);
     }
+}
+
+static void refused_key(struct lead *lead, const struct error *err)
+{
+    lead_refused_key(lead, err, is_passing(err));
 }
 
 static void refused_queue(struct lead *lead, const struct error *err)
 {
     if (!is(err, "PL003") && !is(err, "42883")) {
-        fail(lead, err);
+        lead_refused_otherwise(lead, err);
         return;
     }
     lead_remark(lead, REMARK_UNKNOWN_DUTY,
@@ -82,7 +87,7 @@ static void refused_acquire(struct lead *lead, const struct error *err)
     } else if (is_misfit(err)) {
         lead_refuse(lead, err);
     } else {
-        fail(lead, err);
+        lead_refused_otherwise(lead, err);
     }
 }
 
@@ -117,8 +122,7 @@ static void refused_report(struct lead *lead, const struct error *err)
         lead_wait(lead, again_us, ASK_REPORT);
         return;
     }
-    lead->unreported = -1; /* the term is not ours to report any more */
-    lead_follow(lead, 0);
+    lead_reported(lead); /* the term is not ours to report any more */
 }
 
 static void refused_count(struct lead *lead, const struct error *err)
@@ -133,7 +137,7 @@ static void refused_settle(struct lead *lead, const struct error *err)
     if (is_passing(err))
         lead_wait(lead, again_us, ASK_SETTLE);
     else
-        fail(lead, err);
+        lead_refused_otherwise(lead, err);
 }
 
 /* A leader asks again with its next check. */
@@ -164,9 +168,11 @@ void lead_refused(struct lead *lead, const struct error *err)
         [ASK_BEGIN] = refused_begin,     [ASK_END] = refused_end,
         [ASK_ACQUIRE] = refused_acquire, [ASK_RENEW] = refused_renew,
         [ASK_SETTLE] = refused_settle,   [ASK_YIELD] = refused_yield,
+        [ASK_KEY] = refused_key,         [ASK_NEXT] = lead_refused_other,
+        [ASK_DROP] = lead_refused_other,
     };
     if (handlers[lead->ask])
         handlers[lead->ask](lead, err);
     else
-        fail(lead, err);
+        lead_refused_otherwise(lead, err);
 }

@@ -31,7 +31,10 @@ static enum ask next_of_follower(const struct lead *lead)
 
 void lead_follow(struct lead *lead, int64_t pause_us)
 {
-    int64_t back = lead->stands_back_until_us - clock_boottime_us();
+    int64_t until = lead->stands_back_until_us > lead->held_off_until_us
+                        ? lead->stands_back_until_us
+                        : lead->held_off_until_us;
+    int64_t back = until - clock_boottime_us();
     enum ask next = next_of_follower(lead);
     if (lead->stopping && !owes_report(lead))
         lead_end_candidacy(lead, LEAD_ENDED);
@@ -90,22 +93,23 @@ void lead_took_count(struct lead *lead, const struct reply *reply)
     int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
     bool first = lead->counted_us == 0;
     lead->counted_us = clock_boottime_us();
+    lead->stale = lead->stale || (lead->deaf && lead->ledger && !lead->target.lease_table);
     if (!lead->pooled && !lead->stopping && should_hear(lead) == lead->deaf)
         lead_ask(lead, lead->deaf ? ASK_LISTEN : ASK_UNLISTEN);
     else
         lead_follow(lead, first ? 0 : pause);
 }
 
-/* The next step of a session's beginning: its limits, the target, the channel. Behind a pooler,
- * where only a lease can be led, nothing is set and nothing heard. */
-static void prepare(struct lead *lead)
+/* Its limits, the target, the channel. Behind a pooler, where only a lease can be led, nothing is
+ * set and nothing heard. */
+void lead_prepare(struct lead *lead)
 {
     struct error err = {0};
     if (lead->options.lease_table && !lead->found) {
         lead_ask(lead, ASK_TABLE);
     } else if (!lead->pooled && !lead->prepared) {
         lead_ask(lead, ASK_SETUP);
-    } else if (!lead->found && lead->ledger) {
+    } else if (!lead->options.lease_table && lead->ledger && !lead->knows_registry) {
         lead_ask(lead, ASK_KEY);
     } else if (!lead->found) {
         (void)error_set(&err, ERROR_CONFIG,
@@ -199,7 +203,7 @@ void lead_took_identity(struct lead *lead, const struct reply *reply)
     lead->remarked &= ~(1U << REMARK_STANDBY);
     lead->was_up = true;
     remark_on(lead, reply);
-    prepare(lead);
+    lead_prepare(lead);
 }
 
 /* False, and refused, where its times cannot be kept. */
@@ -259,7 +263,7 @@ void lead_took_table(struct lead *lead, const struct reply *reply)
         lead_remark(lead, REMARK_UNLOGGED,
                     "this lease table is UNLOGGED: a crash of the server empties it, so that the "
                     "loss of the session is taken for the loss of the lease");
-    prepare(lead);
+    lead_prepare(lead);
 }
 
 void lead_took_limits(struct lead *lead, const struct reply *reply)
@@ -275,27 +279,5 @@ void lead_took_limits(struct lead *lead, const struct reply *reply)
         return;
     }
     lead->prepared = true;
-    prepare(lead);
-}
-
-void lead_took_key(struct lead *lead, const struct reply *reply)
-{
-    struct error err = {0};
-    if (reply->objsubid > 0) {
-        lead->target.key = (struct lock_key){(uint32_t)reply->classid, (uint32_t)reply->objid,
-                                             (uint16_t)reply->objsubid};
-        lead->found = true;
-        prepare(lead);
-    } else if (reply->lease_table) { /* its kind is asked next */
-        free(lead->registered_table);
-        free(lead->registered_row);
-        lead->options.lease_table = lead->registered_table = xstrdup(reply->lease_table);
-        lead->options.lease_row = lead->registered_row = xstrdup(reply->lease_row);
-        prepare(lead);
-    } else {
-        (void)error_set(&err, ERROR_CONFIG, "could not lead %s: the ledger has no such duty",
-                        lead->options.duty);
-        error_hint(&err, "Register it by pgleader.register_duty, or name its lock or lease.");
-        lead_refuse(lead, &err);
-    }
+    lead_prepare(lead);
 }

@@ -48,23 +48,29 @@ static void took_lease(struct lead *lead, const struct reply *reply)
     lead_proceed(lead);
 }
 
+static void took_lock(struct lead *lead)
+{
+    bool named = lead->ask == ASK_QUEUE && lead->options.key; /* the queue is the registry's */
+    begin_to_settle(lead, false);
+    if (lead->deaf)
+        lead_ask(lead, ASK_LISTEN);
+    else if (!lead->ledger || lead->termless || named)
+        lead_ask(lead, ASK_CHECK);
+    else if (!lead_settle_keys(lead))
+        lead_ask(lead, ASK_BEGIN);
+}
+
 void lead_took_try(struct lead *lead, const struct reply *reply)
 {
     int64_t pause = timing_try_pause_us(lead->candidates, lead_random());
     if (reply->yes) {
         lead->holds = true;
         lead->hinted = false;
-        if (by_lease(lead)) {
+        lead->next_tries = 0;
+        if (by_lease(lead))
             took_lease(lead, reply);
-        } else if (lead->deaf) {
-            begin_to_settle(lead, false);
-            lead_ask(lead, ASK_LISTEN);
-        } else {
-            begin_to_settle(lead, false);
-            bool named =
-                lead->ask == ASK_QUEUE && lead->options.key; /* the queue is the registry's */
-            lead_ask(lead, lead->ledger && !lead->termless && !named ? ASK_BEGIN : ASK_CHECK);
-        }
+        else
+            took_lock(lead);
         return;
     }
     lead->failures = 0;
@@ -78,8 +84,7 @@ void lead_took_try(struct lead *lead, const struct reply *reply)
     lead_follow(lead, pause);
 }
 
-/* It holds, but will not work: hands back at once. */
-static void give_back(struct lead *lead, enum lead_event event)
+void lead_give_back(struct lead *lead, enum lead_event event)
 {
     lead->reason = lead_rule_find(LEAD_ACQUIRING, event);
     (void)lead_move(lead, event, NULL);
@@ -120,9 +125,11 @@ void lead_proceed(struct lead *lead)
 {
     bool term = lead->ledger && !lead->termless && !by_lease(lead);
     if (lead->stopping)
-        give_back(lead, EVENT_SIGNAL);
+        lead_give_back(lead, EVENT_SIGNAL);
     else if (lead->deaf)
         lead_ask(lead, ASK_LISTEN);
+    else if (term && lead->generation < 0 && lead_settle_keys(lead))
+        return;
     else if (term && lead->generation < 0)
         lead_ask(lead, ASK_BEGIN);
     else if (lead->hinted && lead->generation >= 0)
@@ -144,7 +151,7 @@ static bool is_ours(const struct lead *lead, const struct reply *reply)
 /* The ledger's queue gave us the registry's lock, which is not the one that was named. */
 static bool is_of_another_key(const struct lead *lead, const struct reply *reply)
 {
-    return !reply->yes && lead->queue && lead->options.key && lead->generation < 0 &&
+    return !reply->yes && lead->queue && lead_is_by_named_key(lead) && lead->generation < 0 &&
            lead->state == LEAD_ACQUIRING;
 }
 
@@ -153,10 +160,7 @@ void lead_took_check(struct lead *lead, const struct reply *reply)
 {
     struct error err = {0};
     if (is_of_another_key(lead, reply)) {
-        (void)error_set(&err, ERROR_CONFIG,
-                        "could not lead %s by the lock that was named: the registry has another",
-                        lead->options.duty);
-        lead_refuse(lead, &err);
+        lead_refuse_named_key(lead);
         return;
     }
     if (!is_ours(lead, reply)) {
@@ -174,16 +178,15 @@ void lead_took_check(struct lead *lead, const struct reply *reply)
         return;
     }
     lead->confirmed_us = lead->asked_us;
+    if (lead->ask == ASK_CHECK)
+        lead_checked_other(lead, reply->other);
     if (lead->state != LEAD_ACQUIRING)
         lead->failures = 0;
-    if (lead->state == LEAD_ACQUIRING)
-        lead_proceed(lead);
-    else if (lead->state == LEAD_YIELDING && !lead->working)
-        lead_release(lead);
-    else if ((lead->hinted || lead->pooled) && lead->generation >= 0)
+    if (lead->state != LEAD_ACQUIRING && (lead->state != LEAD_YIELDING || lead->working) &&
+        (lead->hinted || lead->pooled) && lead->generation >= 0)
         lead_ask(lead, ASK_YIELD);
     else
-        lead_check_next(lead);
+        lead_go_on(lead);
 }
 
 void lead_took_settle(struct lead *lead, const struct reply *reply)
@@ -199,21 +202,15 @@ void lead_took_settle(struct lead *lead, const struct reply *reply)
 
 void lead_took_yield(struct lead *lead, const struct reply *reply)
 {
+    bool obeys = reply->yes && lead->state == LEAD_LEADER;
     lead->hinted = false;
-    if (lead->state == LEAD_ACQUIRING && reply->yes) {
-        give_back(lead, EVENT_YIELD_REQUEST);
-        return;
-    }
-    if (lead->state == LEAD_ACQUIRING) {
-        lead_proceed(lead);
-        return;
-    }
-    if (lead->state == LEAD_YIELDING && !lead->working) {
-        lead_release(lead);
-        return;
-    }
-    lead_check_next(lead);
-    if (reply->yes)
+    if (lead->state == LEAD_ACQUIRING && reply->yes)
+        lead_give_back(lead, EVENT_YIELD_REQUEST);
+    else if (!obeys)
+        lead_go_on(lead);
+    else
+        lead_check_next(lead);
+    if (obeys)
         (void)lead_move(lead, EVENT_YIELD_REQUEST, NULL);
 }
 
@@ -228,20 +225,30 @@ void lead_took_unlock(struct lead *lead, const struct reply *reply)
         lead_session_failed(lead, EVENT_CHECK_FAILED, &err);
         return;
     }
+    lead_forget_other(lead);
+    if (lead->options.key && !lead_is_by_named_key(lead))
+        lead->stale = lead->ledger; /* it led on by the registry's */
     (void)lead_move(lead, EVENT_WORK_STOPPED, NULL);
     lead->generation = -1;
     lead_follow(lead, timing_try_pause_us(lead->candidates, lead_random()));
 }
 
-void lead_release(struct lead *lead)
+void lead_keep_lease(struct lead *lead)
 {
     struct error err = {0};
+    (void)error_set(&err, ERROR_CONNECT, "could not give back the lease of %s: there is no session",
+                    lead->options.duty);
+    lead_session_failed(lead, EVENT_SESSION_LOST, &err);
+}
+
+void lead_release(struct lead *lead)
+{
     bool ready = lead->conn && lead->phase != PHASE_CONNECTING && (lead->listening || lead->pooled);
-    if (!ready) { /* a lease, between two sessions: it expires by itself */
-        (void)error_set(&err, ERROR_CONNECT,
-                        "could not give back the lease of %s: there is no session",
-                        lead->options.duty);
-        lead_session_failed(lead, EVENT_SESSION_LOST, &err);
+    if (!ready && clock_boottime_us() < lead->report_by_us) { /* a lease, between two sessions */
+        if (lead->phase == PHASE_DOWN)
+            lead->due_us = clock_boottime_us();
+    } else if (!ready) {
+        lead_keep_lease(lead);
     } else if (lead->phase == PHASE_ASKING) {
         return; /* a check is under way: its answer comes first */
     } else if (by_lease(lead)) {

@@ -8,6 +8,6 @@
 
 #include "base/error.h"
 
-/* Blocks, at most within_us. */
+/* Blocks, at most within_us, and tries again meanwhile. */
 bool report_stopped(const char *conninfo, const char *duty, int64_t generation,
                     const char *instance, int64_t within_us, struct error *err) MUSTCHECK;

@@ -16,6 +16,8 @@ const struct lead_rule lead_rules[] = {
      "It was told to stop before it led."},
     {"try-yield", LEAD_ACQUIRING, EVENT_YIELD_REQUEST, LEAD_FOLLOWER,
      "An operator asked it to yield before its work began."},
+    {"next-held", LEAD_ACQUIRING, EVENT_NEXT_HELD, LEAD_FOLLOWER,
+     "Another session holds the key that the duty moves to; its own is given back."},
     {"granted", LEAD_ACQUIRING, EVENT_GRANTED, LEAD_LEADER,
      "The server says that it is ours, the predecessor's work has stopped, the term has begun."},
     {"finished", LEAD_LEADER, EVENT_FINISHED, LEAD_YIELDING, "The work ended by itself."},

@@ -30,6 +30,7 @@ enum lead_event {
     EVENT_CHECK_FAILED, /* the server answers that the lock is not ours, or the session is pooled */
     EVENT_CHECK_LATE,   /* the deadline passed without an answer */
     EVENT_WORK_STOPPED, /* the work is over and the lock is given back, or the session is closed */
+    EVENT_NEXT_HELD,    /* another session holds the key that the duty moves to */
     LEAD_EVENTS,
 };
 

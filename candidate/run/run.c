@@ -66,14 +66,20 @@ static void remark(void *context, const char *text)
     told(context, NULL, NULL, text);
 }
 
+/* A duty may move to another key while it is led. */
+static void note_key(struct run *run)
+{
+    const struct lock_key *key = lead_key(run->lead);
+    if (key && !run->arguments->lease && lead_state(run->lead) == LEAD_LEADER)
+        lock_key_format(*key, run->status->key);
+}
+
 static void gained(void *context, int64_t generation)
 {
     struct run *run = context;
     struct status *status = run->status;
-    const struct lock_key *key = lead_key(run->lead);
     struct error err = {0};
-    if (key && !run->arguments->lease)
-        lock_key_format(*key, status->key);
+    note_key(run);
     char *more[] = {
         xasprintf("PGLEADER_DUTY=%s", run->arguments->duty),
         xasprintf("PGLEADER_INSTANCE=%s", run->arguments->name),
@@ -216,6 +222,7 @@ static void take_stock(struct run *run)
 {
     enum lead_end ended = lead_ended(run->lead);
     run->connected = run->connected || lead_connected(run->lead);
+    note_key(run);
     if (run->status->leading_us || run->status->end != END_NONE)
         run->deadline_us = 0;
     if (run->fork_failed) {

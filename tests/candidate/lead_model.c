@@ -4,22 +4,19 @@
  *
  *     lead_model CONNINFO SECONDS SEED DUTY lock|lease
  *
- * Exit status 1, with words on standard error, when it does not. The duty's key is 1; CONNINFO is a
- * superuser's, of a server on this machine whose processes we may stop. */
+ * Exit status 1, with words on standard error, when it does not. The duty's key is 1 at first, and
+ * 1 to 3 later; CONNINFO is a superuser's, of a server on this machine whose processes we may stop.
+ */
+#include "lead_model.h"
+
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
-
-#include <libpq-fe.h>
 
 #include "base/clock.h"
-#include "candidate/lead.h"
 
 static const struct timing timing = {.check_every_us = SECOND_US / 5,
                                      .answer_within_us = SECOND_US / 5,
@@ -27,30 +24,11 @@ static const struct timing timing = {.check_every_us = SECOND_US / 5,
                                      .slack_us = SECOND_US / 10,
                                      .server_holds_us = SECOND_US};
 static const int64_t lease_us = SECOND_US * 3 / 2;
-static const int64_t rival_stop_within_us = SECOND_US / 2;
 static const int64_t stop_within_us = 5 * SECOND_US; /* lead_stop: the work, an answer, a report */
 static const int64_t again_within_us =
     25 * SECOND_US; /* the longest pause of a reconnect, and a settle */
 enum { SPINS = 100 };
-
-struct model {
-    const char *conninfo, *duty;
-    bool lease, wrong, stopped;
-    unsigned seed;
-    struct lead *lead;
-    PGconn *admin, *rival, *locker;
-    bool working, told; /* gained and not stopped; and told to stop */
-    int64_t generation, last;
-    int64_t work_stops_us, unlock_us, rival_us; /* 0: never */
-    int64_t not_before_us;                      /* an earlier leader's work may run until then */
-    int64_t calm_us;   /* since when nothing happens to it; 0: something does */
-    int64_t unheld_us; /* since when it leads what it does not hold; 0: it holds */
-    int gains, losses, finishes, spins;
-};
-
-static volatile sig_atomic_t frozen; /* a server process; thawed by SIGALRM, whatever we wait for */
-
-static void say(const struct model *m, const char *format, ...)
+void say(const struct model *m, const char *format, ...)
 {
     char text[512];
     va_list list;
@@ -67,18 +45,17 @@ static void complain(struct model *m, const char *what)
     m->wrong = true;
 }
 
-static int64_t chance(struct model *m, int64_t below)
+int64_t chance(struct model *m, int64_t below)
 {
     return rand_r(&m->seed) % below;
 }
 
-static int64_t within(struct model *m, int64_t least_ms, int64_t most_ms)
+int64_t within(struct model *m, int64_t least_ms, int64_t most_ms)
 {
     return (least_ms + chance(m, most_ms - least_ms)) * 1000;
 }
 
-/* The first value of the answer, "" for none or for an error, until the next call. */
-static const char *ask(PGconn *conn, const char *format, ...)
+const char *ask(PGconn *conn, const char *format, ...)
 {
     static char value[200];
     char text[1000];
@@ -152,7 +129,7 @@ static void told(void *context, const struct lead_rule *rule, const struct error
     struct model *m = context;
     if (rule && err && m->calm_us && clock_boottime_us() > m->calm_us + 4 * SECOND_US)
         complain(m, "fails although nothing happens to it");
-    if (err || remark || rule->event > EVENT_REFUSED)
+    if (err || remark || (rule && rule->event > EVENT_REFUSED))
         say(m, "%s %s %s", rule ? rule->id : "-", err ? err->message : "", remark ? remark : "");
 }
 
@@ -177,14 +154,15 @@ static void start(struct model *m)
     (void)fprintf(stderr, "%s\n", err.message);
     exit(2);
 }
-
-static int session(const struct model *m)
+/* "{1,2}"; "" for none. The registry may be locked, and is not asked. */
+static const char *held(const struct model *m)
 {
-    return (int)strtol(
-        ask(m->admin,
-            "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgleader:%s:model'",
-            m->duty),
-        NULL, 10);
+    return ask(
+        m->admin,
+        "SELECT array_agg(objid::int8 ORDER BY objid::int8) FROM pg_locks JOIN pg_stat_activity a "
+        "USING (pid) WHERE locktype = 'advisory' AND objid IN (1, 2, 3) AND objsubid = 1 "
+        "AND granted AND application_name = 'pgleader:%s:model'",
+        m->duty);
 }
 
 static bool holds(const struct model *m)
@@ -195,11 +173,7 @@ static bool holds(const struct model *m)
                     "generation = "
                     "%" PRId64 " AND expires_at > clock_timestamp()",
                     m->duty, m->generation);
-    return *ask(
-        m->admin,
-        "SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE locktype = 'advisory' "
-        "AND objid = 1 AND objsubid = 1 AND granted AND application_name = 'pgleader:%s:model'",
-        m->duty);
+    return *held(m);
 }
 
 /* ---- What must hold ---- */
@@ -223,16 +197,6 @@ static void check(struct model *m, int64_t before_us)
     if (m->unheld_us && now > m->unheld_us + (m->lease ? lease_us : SECOND_US / 2))
         complain(m, "leads what it does not hold");
 }
-
-static void end_rival(struct model *m)
-{
-    if (*ask(m->rival,
-             "SELECT 1 FROM pg_locks WHERE pid = pg_backend_pid() AND objid = 1 AND objsubid = 1"))
-        m->not_before_us = clock_boottime_us() + rival_stop_within_us;
-    m->rival_us = 0;
-    PQreset(m->rival);
-}
-
 /* What was done to it and is over, and work that has stopped. */
 static void tick(struct model *m)
 {
@@ -265,135 +229,30 @@ static void turn(struct model *m)
     tick(m);
 }
 
-/* ---- Misfortunes ---- */
-
-static void thaw(int signo)
+/* It has taken what it should, or given back all of it: not more, and not less. A session that was
+ * closed holds it for a moment yet. */
+static void check_keys(struct model *m, bool leads)
 {
-    (void)signo;
-    if (frozen)
-        (void)kill((pid_t)frozen, SIGCONT);
-    frozen = 0;
-}
-
-static void freeze(struct model *m)
-{
-    int64_t us = within(m, 50, 1500);
-    int pid = session(m);
-    if (frozen || !pid)
+    int64_t end = clock_boottime_us() + 8 * SECOND_US;
+    char has[100];
+    const char *wanted = "";
+    do {
+        if (leads)
+            turn(m);
+        else
+            (void)poll(NULL, 0, 20);
+        (void)snprintf(has, sizeof has, "%s", held(m));
+        if (leads)
+            wanted = ask(m->admin,
+                         "SELECT array_agg(k ORDER BY k) FROM pgleader.duty, unnest(ARRAY"
+                         "[lock_objid, next_lock_objid]) k WHERE duty = '%s' AND k IS NOT NULL",
+                         m->duty);
+    } while (strcmp(has, wanted) != 0 && clock_boottime_us() < end && !m->wrong);
+    if (strcmp(has, wanted) == 0)
         return;
-    frozen = pid;
-    (void)kill(pid, SIGSTOP);
-    (void)setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {us / SECOND_US, us % SECOND_US}},
-                    NULL);
+    say(m, "holds \"%s\", not \"%s\"", has, wanted);
+    complain(m, "holds other keys than it should");
 }
-
-static void terminate(struct model *m)
-{
-    (void)ask(m->admin, "SELECT pg_terminate_backend(%d)", session(m));
-}
-
-static void cancel(struct model *m)
-{
-    (void)ask(m->admin, "SELECT pg_cancel_backend(%d)", session(m));
-}
-
-static void strangers_notify(struct model *m)
-{
-    static const char *const events[] = {"yield", "stopped", "released", "yield\", \"stopped"};
-    (void)ask(m->admin,
-              "SELECT pg_notify('pgleader:%s', format('{\"event\": \"%s\", \"generation\": %%s}', "
-              "i)) FROM "
-              "generate_series(1, %d) i",
-              m->duty, events[chance(m, 4)], 1 + (int)chance(m, 100));
-}
-
-static void request_yield(struct model *m)
-{
-    (void)ask(m->admin,
-              "SELECT pgleader.request_yield('%s', %" PRId64 ", 'model', '1 s', '{cool-down}')",
-              m->duty, lead_generation(m->lead));
-}
-
-static void yield(struct model *m)
-{
-    lead_yield(m->lead);
-}
-
-static void lock_ledger(struct model *m)
-{
-    static const char *const tables[] = {"pgleader.duty", "pgleader.term"};
-    if (m->unlock_us)
-        return;
-    (void)ask(m->locker, "BEGIN");
-    (void)ask(m->locker, "LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", tables[chance(m, 2)]);
-    m->unlock_us = clock_boottime_us() + within(m, 100, 1500);
-}
-
-/* The whole process is not scheduled for a while. */
-static void pause_us(struct model *m)
-{
-    int64_t us = within(m, 50, 1500);
-    const struct timespec pause = {us / SECOND_US, us % SECOND_US * 1000};
-    m->unheld_us = 0;
-    (void)nanosleep(&pause, NULL);
-}
-
-/* The row goes, or is another's; or he leads for a moment, and his work may go on for longer than
- * our lease lasts. */
-static void rewrite_lease(struct model *m)
-{
-    if (chance(m, 3) == 0) {
-        (void)ask(m->admin, "UPDATE pgleader.lease SET holder = 'rival' WHERE job_name = '%s'",
-                  m->duty);
-        return;
-    }
-    (void)ask(m->admin, "DELETE FROM pgleader.lease WHERE job_name = '%s'", m->duty);
-    if (!*ask(m->admin, "SELECT pgleader.acquire_lease('%s', 'rival', '1 s', false, '2 s')",
-              m->duty))
-        return;
-    m->not_before_us = clock_boottime_us() + 2 * SECOND_US;
-    (void)ask(m->admin, "DELETE FROM pgleader.lease WHERE job_name = '%s'", m->duty);
-}
-
-/* Another takes it when it can, and is gone without a word. */
-static void rival_leads(struct model *m)
-{
-    if (m->rival_us)
-        return;
-    if (m->lease) {
-        rewrite_lease(m);
-        return;
-    }
-    if (strcmp(ask(m->rival, "SELECT pg_try_advisory_lock(1)"), "t") != 0)
-        return;
-    bool begun =
-        *ask(m->rival, "SELECT pgleader.begin_term('%s', 'rival', false, '0.5 s')", m->duty);
-    m->rival_us = clock_boottime_us() + within(m, 50, 500);
-    if (!begun)
-        PQreset(m->rival);
-}
-
-static void stop(struct model *m)
-{
-    m->stopped = true;
-    lead_stop(m->lead);
-}
-
-static const struct {
-    void (*happens)(struct model *);
-    const char *name;
-} misfortunes[] = {{freeze, "freeze"},
-                   {terminate, "terminate"},
-                   {cancel, "cancel"},
-                   {strangers_notify, "strangers notify"},
-                   {request_yield, "request yield"},
-                   {yield, "yield"},
-                   {lock_ledger, "lock ledger"},
-                   {pause_us, "pause"},
-                   {rival_leads, "rival"},
-                   {rival_leads, "rival"},
-                   {terminate, "terminate"},
-                   {stop, "stop"}};
 
 /* ---- Chapters ---- */
 
@@ -422,9 +281,7 @@ static void storm(struct model *m)
     m->calm_us = 0;
     while (clock_boottime_us() < end && !m->wrong) {
         if (clock_boottime_us() >= next && !m->stopped) {
-            size_t i = (size_t)chance(m, sizeof misfortunes / sizeof *misfortunes);
-            say(m, "%s", misfortunes[i].name);
-            misfortunes[i].happens(m);
+            befall(m);
             next = clock_boottime_us() + within(m, 0, 500);
         }
         turn(m);
@@ -439,7 +296,7 @@ static void calm(struct model *m)
     int64_t end = clock_boottime_us() + again_within_us;
     m->unlock_us = m->unlock_us ? 1 : 0;
     m->rival_us = m->rival_us ? 1 : 0;
-    thaw(0);
+    thaw();
     say(m, "calm");
     m->calm_us = clock_boottime_us();
     while (lead_state(m->lead) != LEAD_LEADER && !m->wrong) {
@@ -447,6 +304,16 @@ static void calm(struct model *m)
         if (clock_boottime_us() > end || lead_ended(m->lead) != LEAD_GOES_ON)
             complain(m, "does not lead again");
     }
+    if (m->lease || m->wrong)
+        return;
+    check_keys(m, true);
+    if (chance(m, 3))
+        return;
+    lead_yield(m->lead);
+    while (lead_state(m->lead) != LEAD_FOLLOWER && !m->wrong && clock_boottime_us() < end)
+        turn(m);
+    if (!m->wrong)
+        check_keys(m, false);
 }
 
 static void stop_in_calm(struct model *m)
@@ -476,7 +343,7 @@ int main(int argc, char **argv)
     m.admin = connect_or_die(argv[1]);
     m.rival = connect_or_die(argv[1]);
     m.locker = connect_or_die(argv[1]);
-    (void)signal(SIGALRM, thaw);
+    thaw_by_alarm();
     start(&m);
     while (clock_boottime_us() < end && !m.wrong) {
         storm(&m);
@@ -490,7 +357,7 @@ int main(int argc, char **argv)
     }
     if (!m.wrong && m.gains != m.losses + m.finishes)
         complain(&m, "not every gain has its loss");
-    thaw(0);
+    thaw();
     lead_free(m.lead);
     PQfinish(m.admin);
     PQfinish(m.rival);

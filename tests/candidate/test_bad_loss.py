@@ -10,8 +10,8 @@ import pytest
 from tests.support.candidate import WORKER, Candidate, notes, overlaps, wait_for_note
 from tests.support.cluster import Cluster
 from tests.support.faults import frozen
-from tests.support.kit import (LockWatch, beat_of_another, child_of, gone, holder, reason, register, server_socket,
-                               several, spans, term, wait_holder)
+from tests.support.kit import (LockWatch, beat_of_another, child_of, gone, holder, reason, server_socket, several,
+                               spans, term, wait_holder)
 from tests.support.proxy import Proxy
 from tests.support.wait import hold_for, wait_until
 
@@ -27,17 +27,6 @@ def pg():
     with Cluster(settings={"restart_after_crash": "on"}) as cluster:
         cluster.install_ledger()
         yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def terminate(pg, duty):
@@ -219,11 +208,11 @@ def test_terminated_while_it_gives_back(pg, duty, shared):
 
 
 def test_the_server_refuses_to_say(pg, duty, shared):
-    """pg_locks is forbidden while it leads: that is a failed check. The work is stopped before the lock is free."""
+    """pg_locks is forbidden while it leads: that is a failed check. The work is stopped before the lock is free, and reported."""
     pg.sql("drop role if exists plain")
     pg.sql("create role plain login in role pgleader_candidate")
     with Candidate(pg.conninfo(user="plain"), "a", duty, None, (), shared) as run:
-        wait_for_note(shared, "beat")
+        generation = int(wait_for_note(shared, "beat")[3])
         pid = holder(pg, duty)
         with LockWatch(pg, duty) as watch:
             pg.sql("revoke select on pg_locks from public")
@@ -234,6 +223,7 @@ def test_the_server_refuses_to_say(pg, duty, shared):
                 pg.sql("grant select on pg_locks to public")
         assert watch.free_by(pid) >= notes(shared)[-1][1]
         assert run.wait() in (76, 77)
+        assert reason(pg, duty, generation) == (None, True), "no successor has to wait for it"
 
 
 def test_paused_and_resumed(pg, duty, shared):

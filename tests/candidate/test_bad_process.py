@@ -5,31 +5,9 @@ import os
 import signal
 import time
 
-import pytest
-
 from tests.support.candidate import WORKER, Candidate, overlaps, wait_for_note
-from tests.support.cluster import Cluster
-from tests.support.kit import (beat_of_another, child_of, gone, guard_of, holder, kill, reason, register, several,
-                               wait_holder)
+from tests.support.kit import beat_of_another, child_of, gone, guard_of, holder, kill, reason, several, wait_holder
 from tests.support.wait import hold_for, wait_until
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def test_command_killed(pg, duty, shared):
@@ -71,10 +49,11 @@ def test_killed_while_the_command_ignores_sigterm(pg, duty, shared):
 
 
 def test_killed_while_the_database_is_away(pg, duty, shared):
-    """The guard cannot report, and goes home; the work is dead; the successor waits its time."""
+    """The work is dead; the guard reports when the database is back, and goes home."""
     with several(pg, duty, shared, ["a", "b"]) as runs:
         first = wait_for_note(shared, "beat")
         child, guard = child_of(runs[first[2]]), guard_of(runs[first[2]])
+        runs[first[2]].signal(signal.SIGSTOP)  # or it would end its work itself
         pg.stop("immediate")
         try:
             runs[first[2]].signal(signal.SIGKILL)
@@ -83,6 +62,7 @@ def test_killed_while_the_database_is_away(pg, duty, shared):
             pg.start()
         assert int(beat_of_another(shared, first[3])[3]) > int(first[3])
         wait_until(lambda: gone(guard), "the guard has gone home")
+        assert reason(pg, duty, int(first[3])) == ("superseded", True)
         assert overlaps(shared) == []
 
 

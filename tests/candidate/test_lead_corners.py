@@ -2,35 +2,18 @@
 """Corners of the candidate's core: sessions that come and go while work ends, keys that change, bounds of settling."""
 
 import signal
+import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
 from tests.support.candidate import WORKER, Candidate, notes, wait_for_note
-from tests.support.cluster import Cluster
-from tests.support.kit import holder, reason, register, several, term, wait_holder
-from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease, create_table
+from tests.support.kit import beat_of_another, holder, reason, several, term, wait_holder
+from tests.support.lease import LEASE, OWN, TABLE, TIMES, Lease
 from tests.support.pooler import Pooler
+from tests.support.proxy import Proxy
 from tests.support.wait import hold_for, wait_until
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        cluster.install_ledger()
-        create_table(cluster)
-        yield cluster
-
-
-@pytest.fixture
-def duty(pg, request):
-    return register(pg, request.node.name)
-
-
-@pytest.fixture
-def shared(tmp_path):
-    tmp_path.chmod(0o777)
-    return tmp_path / "notes"
 
 
 def lead_and_vanish(pg, duty, stop_within):
@@ -60,6 +43,25 @@ def test_work_ends_while_the_pooler_is_away(pg, shared, tmp_path, table):
             wait_until(lambda: "could not" in run.log(), "it has lost its session")
             done.touch()
             assert run.wait() == 3, run.log()
+
+
+def test_a_lease_is_given_back_on_another_session(pg, name, shared, tmp_path):
+    """Its work ends between two sessions; the next one comes soon enough to give the lease back."""
+    done = tmp_path / "done"
+    command = ["bash", "-c", f"echo started 1 x 1 >> $NOTES; until [ -e {done} ]; do sleep 0.05; done; exit 3"]
+    with ExitStack() as stack:
+        with Proxy(pg.port) as proxy:
+            lease = stack.enter_context(Lease(pg, name, shared, OWN, names="a", options=("--settle=0",),
+                                              conninfo=pg.conninfo(port=proxy.port), command=command))
+            run = lease.runs["a"]
+            wait_for_note(shared, "started")
+        wait_until(lambda: "could not connect" in run.log(), "it has no session")
+        done.touch()
+        wait_until(lambda: "rule=finished" in run.log(), "its work has ended")
+        with Proxy(pg.port, socket.create_server(("127.0.0.1", proxy.port))):
+            assert run.wait() == 3, run.log()
+        assert lease.left() <= 0, run.log()
+        assert pg.sql("select end_reason from pgleader.current_term where duty = %s", (lease.duty,)) == [("finished",)]
 
 
 def test_settles_no_longer_than_it_is_told(pg, duty, shared):
@@ -186,3 +188,20 @@ def test_the_lease_of_a_duty_that_is_none(pg, shared, anew):
                 conn.execute("select pgleader.register_duty(%s, lock_key => 99)", (lease.duty,))
         assert wait_for_note(shared, "stopped")[1] - retired < LEASE / 3 + 0.7
         assert lease.runs["a"].wait() == 64
+
+
+def test_a_report_that_is_refused(pg, duty, shared):
+    """The session that was to report goes on to be a whole one: it leads, and hears requests to yield."""
+    pg.sql("drop role if exists mute")
+    pg.sql("create role mute login")
+    pg.sql("grant usage on schema pgleader to mute")
+    pg.sql("grant select on pgleader.duty, pgleader.current_term to mute")
+    pg.sql("grant execute on function pgleader.begin_term, pgleader.end_term to mute")
+    with Candidate(pg.conninfo(user="mute"), "a", duty, options=("--recontend", "--settle=0"), notes=shared) as run:
+        first = wait_for_note(shared, "beat")
+        pg.sql("select pg_terminate_backend(%s)", (holder(pg, duty),))
+        second = beat_of_another(shared, first[3])
+        assert reason(pg, duty, int(first[3])) == ("superseded", False), run.log()
+        pg.sql("select pgleader.request_yield(%s, %s, 'test', '10 s')", (duty, int(second[3])))
+        beat_of_another(shared, second[3])
+        assert reason(pg, duty, int(second[3]))[0] == "yield-request", run.log()
