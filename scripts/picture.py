@@ -19,6 +19,7 @@ from tests.support.marks import between, replaced  # noqa: E402
 from tests.support.scene import waiting  # noqa: E402
 from tests.support.svg import columns, parsed, picture, screen_of  # noqa: E402
 from tests.support.terminal import Tmux  # noqa: E402
+from tests.support.wait import wait_until  # noqa: E402
 
 SVG, README = ROOT / "docs/top.svg", ROOT / "README.md"
 BLOCK = ("yield", "scripts/picture")
@@ -85,9 +86,17 @@ def describe(lines):
     return f"{lines[1].split('  ')[0]}. Columns: {', '.join(titles)}. {'; '.join(rows)}."
 
 
+# The same words in every recording: in the first half of a run, with both successors there.
+QUIET = """
+SELECT true FROM pgleader.ownership o JOIN pgleader.current_run r USING (duty)
+WHERE o.duty = %s AND o.candidates = 3 AND r.status = 'running' AND r.position BETWEEN 5 AND 100
+"""
+
+
 def record_yield(demo):
     """A shell in which a person yields the duty: what they typed, and what they read."""
     setting = {"PS1": "$ ", "PATH": f"{demo.pgleader.parent}:{os.environ['PATH']}", "PGLEADER_CONFIG": str(demo.operator_config)}
+    wait_until(lambda: demo.pg.sql(QUIET, (DUTY,)), f"{DUTY} is in the midst of a run", SCENE_SECONDS)
     with Tmux(["bash", "--norc", "--noprofile"], SHELL_WIDTH, SHELL_HEIGHT, **setting) as shell:
         shell.wait(r"^\$")
         shell.type(f"pgleader yield {DUTY} --reason='host is going down'")
