@@ -56,9 +56,7 @@ static int compare_rows(const void *a, const void *b, void *context)
     const struct list_row *x = a, *y = b;
     const struct sorting *sorting = context;
     int by = 0;
-    if (sorting->order == ORDER_ATTENTION)
-        by = (int)x->urgency - (int)y->urgency;
-    else if (sorting->order == ORDER_OWNER)
+    if (sorting->order == ORDER_OWNER)
         by = strcmp(duty_holder(x->duty), duty_holder(y->duty));
     else if (sorting->order == ORDER_HELD)
         by = compare_int64(y->duty->age_us, x->duty->age_us);
@@ -67,6 +65,34 @@ static int compare_rows(const void *a, const void *b, void *context)
     if (by == 0)
         by = strcmp(x->duty->name, y->duty->name);
     return sorting->inverted ? -by : by;
+}
+
+/* By attention or by name the rows need no comparing: they come by name. */
+static void spread(struct list_row *rows, size_t n, const struct sorting *sorting)
+{
+    size_t next[URGENCY_GONE + 1] = {0}, at = 0;
+    struct list_row *sorted = xcalloc(n, sizeof *sorted);
+    for (size_t i = 0; i < n && sorting->order == ORDER_ATTENTION; i++)
+        next[rows[i].urgency]++;
+    for (size_t u = 0; u <= URGENCY_GONE; u++) {
+        size_t count = next[u];
+        next[u] = at;
+        at += count;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t to = sorting->order == ORDER_ATTENTION ? next[rows[i].urgency]++ : i;
+        sorted[sorting->inverted ? n - 1 - to : to] = rows[i];
+    }
+    memcpy(rows, sorted, n * sizeof *rows);
+    free(sorted);
+}
+
+static void sort(struct list_row *rows, size_t n, struct sorting *sorting)
+{
+    if (sorting->order == ORDER_ATTENTION || sorting->order == ORDER_DUTY)
+        spread(rows, n, sorting);
+    else if (n > 1)
+        qsort_r(rows, n, sizeof *rows, compare_rows, sorting);
 }
 
 static size_t all_duties(const struct picture *picture)
@@ -105,8 +131,7 @@ void list_build(const struct picture *picture, enum list_order order, bool inver
             list.rows[list.n++] = (struct list_row){.server = i, .fresh = picture->fresh[i]};
         size_t first = list.n;
         add_server(&list, picture, i, filter);
-        if (list.n > first)
-            qsort_r(list.rows + first, list.n - first, sizeof *list.rows, compare_rows, &sorting);
+        sort(list.rows + first, list.n - first, &sorting);
     }
     list.taken_us = picture->taken_us;
     list.order = order;

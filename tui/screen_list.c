@@ -16,6 +16,8 @@ struct column {
     int share; /* of the cells that are left over */
     bool right;
     void (*text)(const struct list_row *row, char out[CELL_SIZE]);
+    size_t (*most)(const struct list_row *row); /* bytes of the text or more, quickly; NULL: it
+                                                   gets what is left */
 };
 
 static bool begins_character(char c)
@@ -38,9 +40,29 @@ static void copy_name(const char *name, char out[CELL_SIZE])
     (void)snprintf(out, CELL_SIZE, "%.*s...%s", (int)head, name, name + tail);
 }
 
+/* Of a whole number that is not negative. */
+static size_t digits(int64_t number)
+{
+    size_t n = 1;
+    for (; number >= 10; number /= 10)
+        n++;
+    return n;
+}
+
+/* Of words_duration: "59m59s" to "99d23h", and from there on by the days. */
+static size_t duration_most(int64_t us)
+{
+    return us < 100 * DAY_US ? 6 : digits(us / DAY_US) + 4;
+}
+
 static void duty_text(const struct list_row *row, char out[CELL_SIZE])
 {
     copy_name(row->duty->name, out);
+}
+
+static size_t duty_most(const struct list_row *row)
+{
+    return strlen(row->duty->name);
 }
 
 static void owner_text(const struct list_row *row, char out[CELL_SIZE])
@@ -54,6 +76,11 @@ static void owner_text(const struct list_row *row, char out[CELL_SIZE])
         copy_name(duty_holder(duty), out);
 }
 
+static size_t owner_most(const struct list_row *row)
+{
+    return row->duty->owners > 0 ? strlen(duty_holder(row->duty)) : sizeof "- none -";
+}
+
 static void pid_text(const struct list_row *row, char out[CELL_SIZE])
 {
     if (row->duty->owners > 0 && row->duty->owner.pid > 0)
@@ -62,12 +89,22 @@ static void pid_text(const struct list_row *row, char out[CELL_SIZE])
         (void)snprintf(out, CELL_SIZE, "-");
 }
 
+static size_t pid_most(const struct list_row *row)
+{
+    return row->duty->owners > 0 ? digits(row->duty->owner.pid) : 1;
+}
+
 static void generation_text(const struct list_row *row, char out[CELL_SIZE])
 {
     if (row->duty->generation >= 0)
         (void)snprintf(out, CELL_SIZE, "%" PRId64, row->duty->generation);
     else
         (void)snprintf(out, CELL_SIZE, "-");
+}
+
+static size_t generation_most(const struct list_row *row)
+{
+    return digits(row->duty->generation);
 }
 
 /* With a + where it is only known to be at least so long. */
@@ -86,12 +123,22 @@ static void held_text(const struct list_row *row, char out[CELL_SIZE])
         (void)snprintf(out, CELL_SIZE, "%s%s", age, duty->age_us >= 0 && least ? "+" : "");
 }
 
+static size_t held_most(const struct list_row *row)
+{
+    return duration_most(row->duty->age_us) + 1;
+}
+
 static void candidates_text(const struct list_row *row, char out[CELL_SIZE])
 {
     if (row->duty->candidates >= 0)
         (void)snprintf(out, CELL_SIZE, "%" PRId32, row->duty->candidates);
     else
         (void)snprintf(out, CELL_SIZE, "?");
+}
+
+static size_t candidates_most(const struct list_row *row)
+{
+    return digits(row->duty->candidates);
 }
 
 static void wait_text(const struct list_row *row, char out[CELL_SIZE])
@@ -102,6 +149,11 @@ static void wait_text(const struct list_row *row, char out[CELL_SIZE])
         (void)snprintf(out, CELL_SIZE, "%s", age);
     else
         (void)snprintf(out, CELL_SIZE, row->duty->waiters > 0 ? "?" : "-");
+}
+
+static size_t wait_most(const struct list_row *row)
+{
+    return row->duty->oldest_wait_us >= 0 ? duration_most(row->duty->oldest_wait_us) : 1;
 }
 
 static bool has_target(const struct run *run)
@@ -137,6 +189,11 @@ static void progress_text(const struct list_row *row, char out[CELL_SIZE])
     (void)snprintf(out, CELL_SIZE, "%.64s, %s ago", done, age);
 }
 
+static size_t run_most(const struct list_row *row)
+{
+    return row->duty->run.present ? CELL_SIZE : 1;
+}
+
 static void lease_text(const struct list_row *row, char out[CELL_SIZE])
 {
     char left[WORDS_SIZE];
@@ -150,23 +207,28 @@ static void lease_text(const struct list_row *row, char out[CELL_SIZE])
     (void)snprintf(out, CELL_SIZE, "%s%s", us < 0 ? "-" : "", left);
 }
 
+static size_t lease_most(const struct list_row *row)
+{
+    return row->duty->mechanism == MECHANISM_LEASE ? CELL_SIZE : 1;
+}
+
 static void state_text(const struct list_row *row, char out[CELL_SIZE])
 {
     verdict_words(row->duty, row->fresh, out);
 }
 
 static const struct column columns[] = {
-    {"DUTY", 0, 13, 3, false, duty_text},
-    {"OWNER", 0, 12, 3, false, owner_text},
-    {"PID", 0, 7, 0, true, pid_text},
-    {"GENERATION", 100, 10, 0, true, generation_text},
-    {"HELD", 0, 7, 0, true, held_text},
-    {"CAND", 80, 4, 0, true, candidates_text},
-    {"WAIT", 80, 6, 0, true, wait_text},
-    {"DONE", 100, 4, 0, true, done_text},
-    {"PROGRESS", 140, 14, 1, false, progress_text},
-    {"LEASE", 140, 6, 0, true, lease_text},
-    {"STATE", 0, 14, 0, false, state_text},
+    {"DUTY", 0, 13, 3, false, duty_text, duty_most},
+    {"OWNER", 0, 12, 3, false, owner_text, owner_most},
+    {"PID", 0, 7, 0, true, pid_text, pid_most},
+    {"GENERATION", 100, 10, 0, true, generation_text, generation_most},
+    {"HELD", 0, 7, 0, true, held_text, held_most},
+    {"CAND", 80, 4, 0, true, candidates_text, candidates_most},
+    {"WAIT", 80, 6, 0, true, wait_text, wait_most},
+    {"DONE", 100, 4, 0, true, done_text, run_most},
+    {"PROGRESS", 140, 14, 1, false, progress_text, run_most},
+    {"LEASE", 140, 6, 0, true, lease_text, lease_most},
+    {"STATE", 0, 14, 0, false, state_text, NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -184,11 +246,9 @@ static int needed(const struct list *list, const struct column *column, const st
     int most = column->width;
     for (size_t i = 0; i < list->n && most < grid->width; i++) {
         char text[CELL_SIZE];
-        if (!list->rows[i].duty)
-            continue;
-        column->text(&list->rows[i], text);
-        if (strlen(text) <= (size_t)most)
+        if (!list->rows[i].duty || column->most(&list->rows[i]) <= (size_t)most)
             continue; /* no text has more cells than bytes */
+        column->text(&list->rows[i], text);
         int width = grid_text_width(grid, text);
         most = width > most ? width : most;
     }
