@@ -97,16 +97,35 @@ static double read_double(const struct value *value)
     return number;
 }
 
+static bool is_utf8(const char *data, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t length = text_utf8_length(data + i, size - i);
+        if (length == 0)
+            return false;
+        i += length;
+    }
+    return true;
+}
+
+/* Eight bytes at a time: names of sessions are mostly that, and thousands are read a second. */
+static bool is_ascii(const char *data, size_t size)
+{
+    uint64_t all = 0, some = 0;
+    size_t i = 0;
+    for (; i + sizeof some <= size; i += sizeof some) {
+        memcpy(&some, data + i, sizeof some);
+        all |= some;
+    }
+    for (; i < size; i++)
+        all |= (unsigned char)data[i];
+    return (all & UINT64_C(0x8080808080808080)) == 0;
+}
+
 static const char *read_text(const struct value *value, struct arena *arena)
 {
     size_t size = (size_t)value->size;
-    bool valid = true;
-    for (size_t i = 0; i < size && valid;) {
-        size_t length = text_utf8_length(value->data + i, size - i);
-        valid = length > 0;
-        i += length;
-    }
-    if (valid)
+    if (is_ascii(value->data, size) || is_utf8(value->data, size))
         return arena_strndup(arena, value->data, size);
     char *out = arena_alloc(arena, 3 * size + 1);
     (void)text_utf8_sanitize(value->data, size, out);
