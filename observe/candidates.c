@@ -25,16 +25,10 @@ struct gathering {
 
 struct candidates {
     const struct sessions *sessions;
+    bool kit;       /* some session is named as the kit names its own */
     void *patterns; /* tsearch(3) of struct pattern_count */
     struct gathering extra;
 };
-
-struct candidates *candidates_new(const struct sessions *sessions)
-{
-    struct candidates *candidates = xcalloc(1, sizeof *candidates);
-    candidates->sessions = sessions;
-    return candidates;
-}
 
 void candidates_free(struct candidates *candidates)
 {
@@ -59,15 +53,29 @@ static size_t first_of_prefix(const struct sessions *sessions, const char *prefi
     return low;
 }
 
+static bool has_prefix(const struct sessions *sessions, size_t at, const char *prefix, size_t size)
+{
+    return at < sessions->n_names && strncmp(lock_row_name(sessions->names[at]), prefix, size) == 0;
+}
+
+struct candidates *candidates_new(const struct sessions *sessions)
+{
+    static const char prefix[] = "pgleader:";
+    size_t size = strlen(prefix);
+    struct candidates *candidates = xcalloc(1, sizeof *candidates);
+    candidates->sessions = sessions;
+    candidates->kit = has_prefix(sessions, first_of_prefix(sessions, prefix, size), prefix, size);
+    return candidates;
+}
+
 static int32_t count_pattern(const struct sessions *sessions, const char *pattern)
 {
     size_t size = strcspn(pattern, "%_\\");
     const struct lock_row *last = NULL;
     int32_t instances = 0;
-    for (size_t i = first_of_prefix(sessions, pattern, size); i < sessions->n_names; i++) {
+    for (size_t i = first_of_prefix(sessions, pattern, size);
+         has_prefix(sessions, i, pattern, size); i++) {
         const struct lock_row *row = sessions->names[i];
-        if (strncmp(lock_row_name(row), pattern, size) != 0)
-            break;
         if (!text_like(lock_row_name(row), pattern))
             continue;
         instances += !last || lock_row_compare_instance(last, row) != 0;
@@ -130,12 +138,12 @@ static void gather_kit(struct candidates *candidates, const char *duty)
 {
     const struct sessions *sessions = candidates->sessions;
     char prefix[128];
-    int size = snprintf(prefix, sizeof prefix, "pgleader:%.100s:", duty);
-    for (size_t i = first_of_prefix(sessions, prefix, (size_t)size); i < sessions->n_names; i++) {
-        if (strncmp(lock_row_name(sessions->names[i]), prefix, (size_t)size) != 0)
-            break;
+    if (!candidates->kit)
+        return;
+    size_t size = (size_t)snprintf(prefix, sizeof prefix, "pgleader:%.100s:", duty);
+    for (size_t i = first_of_prefix(sessions, prefix, size); has_prefix(sessions, i, prefix, size);
+         i++)
         gather(&candidates->extra, sessions->names[i]);
-    }
 }
 
 int32_t candidates_count(struct candidates *candidates, const char *duty, const char *pattern,
