@@ -41,16 +41,45 @@ static bool of_duty_class(const struct lock_row *row)
     return row->objsubid == LOCK_OBJSUBID_INT8 || row->objsubid == LOCK_OBJSUBID_PAIR;
 }
 
-static int compare_locks(const void *a, const void *b)
+/* A row with what it is sorted by beside it: a comparison that follows pointers waits for memory.
+ */
+struct keyed {
+    uint64_t first, second;
+    const struct lock_row *row;
+};
+
+static int compare_keyed(const void *a, const void *b)
 {
-    const struct lock_row *x = *(const struct lock_row *const *)a,
-                          *y = *(const struct lock_row *const *)b;
-    int by_key = lock_key_compare(lock_row_key(x), lock_row_key(y));
-    if (by_key)
-        return by_key;
-    if (x->granted != y->granted)
-        return x->granted ? -1 : 1;
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    const struct keyed *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return (x->second > y->second) - (x->second < y->second);
+}
+
+/* Signed numbers in unsigned order. */
+static uint64_t ordered(int32_t number)
+{
+    return (uint32_t)number ^ UINT32_C(0x80000000);
+}
+
+/* By key, as lock_key_compare has it, granted first, then by pid. */
+static struct keyed keyed_lock(const struct lock_row *row)
+{
+    struct lock_key key = lock_row_key(row);
+    return (struct keyed){
+        .first = (uint64_t)key.objsubid << 48 | (uint64_t)key.classid << 16 | key.objid >> 16,
+        .second = (uint64_t)(key.objid & 0xFFFF) << 33 | (uint64_t)!row->granted << 32 |
+                  ordered(row->pid),
+        .row = row,
+    };
+}
+
+static void sort_keyed(struct keyed *keyed, size_t n, const struct lock_row **rows)
+{
+    if (n > 1)
+        qsort(keyed, n, sizeof *keyed, compare_keyed);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = keyed[i].row;
 }
 
 const char *lock_row_name(const struct lock_row *row)
@@ -115,25 +144,29 @@ void sessions_index(const struct lock_row *rows, size_t n, int64_t database, str
         .strangers =
             arena_array(arena, n < FOREIGN_SHOWN ? n : FOREIGN_SHOWN, sizeof *out->strangers),
     };
+    struct keyed *locks = arena_array(arena, n, sizeof *locks);
+    struct keyed *pids = arena_array(arena, n, sizeof *pids);
     for (size_t i = 0; i < n; i++) {
         const struct lock_row *row = &rows[i];
         bool ours = row->lock_database == database && of_duty_class(row);
         if (row->objsubid >= 0 && ours)
-            out->locks[out->n_locks++] = row;
+            locks[out->n_locks++] = keyed_lock(row);
         else if (row->objsubid >= 0 && row->granted)
             note_stranger(out, row);
         if (row->pid > 0) {
-            out->pids[out->n_pids++] = row;
+            pids[out->n_pids++] = (struct keyed){.first = (uint64_t)row->pid, .row = row};
             out->hidden = out->hidden || row->backend_start_us == TIME_UNKNOWN;
         }
-        if (row->pid > 0 && row->session_database == database)
-            out->names[out->n_names++] = row;
     }
-    qsort(out->locks, out->n_locks, sizeof *out->locks, compare_locks);
-    qsort(out->pids, out->n_pids, sizeof *out->pids, compare_pids);
-    qsort(out->names, out->n_names, sizeof *out->names, compare_names);
+    sort_keyed(locks, out->n_locks, out->locks);
+    sort_keyed(pids, out->n_pids, out->pids);
     out->n_pids = one_per_session(out->pids, out->n_pids);
-    out->n_names = one_per_session(out->names, out->n_names);
+    for (size_t i = 0; i < out->n_pids; i++) {
+        if (out->pids[i]->session_database == database)
+            out->names[out->n_names++] = out->pids[i];
+    }
+    if (out->n_names > 1)
+        qsort(out->names, out->n_names, sizeof *out->names, compare_names);
 }
 
 bool sessions_decode(const struct pg_answer *answer, int64_t database, struct arena *arena,
