@@ -14,6 +14,10 @@
 #define obstack_chunk_alloc xmalloc
 #define obstack_chunk_free free
 
+/* Chunks grow with what is in them up to this size, from where on malloc(3) gives them back to the
+ * system one by one. */
+enum { CHUNK_MOST = 512 * 1024 };
+
 struct arena {
     struct obstack stack;
 };
@@ -38,6 +42,9 @@ __attribute__((no_sanitize("pointer-overflow"))) void *arena_alloc(struct arena 
 {
     if (size > INT_MAX / 2)
         abort(); /* obstack(3) counts in int */
+    if ((size_t)obstack_room(&arena->stack) < size &&
+        obstack_chunk_size(&arena->stack) < CHUNK_MOST)
+        obstack_chunk_size(&arena->stack) *= 2;
     void *p = obstack_alloc(&arena->stack, size ? size : 1);
     return memset(p, 0, size);
 }
