@@ -30,6 +30,7 @@ struct collector {
     struct arena *registry_arena; /* the ledger's definitions */
     struct config_duty *registry;
     size_t n_registry;
+    struct named *named;   /* NULL: to be made, of the registry and the config */
     const char *open_pids; /* '{...}', in registry_arena */
     bool registry_read;    /* since the ledger was found */
     bool registry_new;     /* in the last poll: the rows and sessions that it names come next */
@@ -70,6 +71,7 @@ void collector_free(struct collector *collector)
     probes_done(&collector->probes);
     roles_free(collector->roles);
     plan_done(&collector->plan);
+    named_free(collector->named);
     arena_free(collector->registry_arena);
     identity_free(collector->identity);
     free(collector);
@@ -241,6 +243,7 @@ static void read_ledger_version(struct reading *reading)
 static void learn_registry(struct reading *reading)
 {
     struct collector *collector = reading->collector;
+    named_free(STEAL(collector->named));
     arena_free(collector->registry_arena);
     collector->registry_arena = arena_new();
     collector->registry =
@@ -337,6 +340,14 @@ static void fill_duties(struct reading *reading, struct snapshot *snapshot)
         fill_term(&snapshot->duties[i], &reading->sessions);
 }
 
+static struct named *name_duties(const struct collector *collector)
+{
+    const struct definitions definitions = {.registry = collector->registry,
+                                            .n_registry = collector->n_registry,
+                                            .server = collector->server};
+    return named_new(&definitions);
+}
+
 static struct snapshot *make_snapshot(struct reading *reading, const struct snapshot *previous,
                                       struct error *err)
 {
@@ -349,7 +360,8 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
         return NULL;
     }
     read_rarely(reading, PROBE_CONTROL, identity_read_control);
-    if (!identity_has_ledger(collector->identity)) {
+    if (!identity_has_ledger(collector->identity) && collector->registry_read) {
+        named_free(STEAL(collector->named));
         collector->n_registry = 0;
         collector->registry_read = false;
     }
@@ -358,11 +370,9 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
     read_roles(reading);
     snapshot->facts = identity_facts(collector->identity, snapshot->arena);
     snapshot->foreign_locks = reading->sessions.foreign;
-    const struct definitions definitions = {.registry = collector->registry,
-                                            .n_registry = collector->n_registry,
-                                            .server = collector->server,
-                                            .config = collector->config};
-    duties_list(snapshot, &definitions, &reading->sessions, previous);
+    if (!collector->named)
+        collector->named = name_duties(collector);
+    duties_list(snapshot, collector->named, collector->config, &reading->sessions, previous);
     fill_duties(reading, snapshot);
     return snapshot;
 }

@@ -113,10 +113,21 @@ static int compare_keys(const void *a, const void *b)
     return lock_key_compare(*(const struct lock_key *)a, *(const struct lock_key *)b);
 }
 
-/* The keys that named duties have or move to, sorted; from malloc. */
-static struct lock_key *named_keys(const struct list *list, size_t *ret_n)
+/* A sorted set of keys. */
+struct key_set {
+    struct lock_key *keys;
+    size_t n;
+};
+
+struct named {
+    struct arena *arena;
+    struct list list;    /* by name */
+    struct key_set keys; /* what they have or move to */
+};
+
+static struct key_set named_keys(const struct list *list, struct arena *arena)
 {
-    struct lock_key *keys = xcalloc(2 * list->n, sizeof *keys);
+    struct lock_key *keys = arena_array(arena, 2 * list->n, sizeof *keys);
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++) {
         const struct entry *entry = &list->entries[i];
@@ -127,8 +138,29 @@ static struct lock_key *named_keys(const struct list *list, size_t *ret_n)
     }
     if (n > 1)
         qsort(keys, n, sizeof *keys, compare_keys);
-    *ret_n = n;
-    return keys;
+    return (struct key_set){keys, n};
+}
+
+struct named *named_new(const struct definitions *definitions)
+{
+    const struct config_server *server = definitions->server;
+    struct named *named = xcalloc(1, sizeof *named);
+    named->arena = arena_new();
+    named->list.entries = arena_array(named->arena, definitions->n_registry + server->n_duties,
+                                      sizeof *named->list.entries);
+    add_defined(&named->list, definitions->registry, definitions->n_registry, SOURCE_LEDGER,
+                named->arena);
+    add_defined(&named->list, server->duties, server->n_duties, SOURCE_CONFIG, named->arena);
+    drop_shadowed(&named->list);
+    named->keys = named_keys(&named->list, named->arena);
+    return named;
+}
+
+void named_free(struct named *named)
+{
+    if (named)
+        arena_free(named->arena);
+    free(named);
 }
 
 static int compare_watched(const void *a, const void *b)
@@ -148,12 +180,6 @@ static const struct watched_lock *find_watched(const struct snapshot *snapshot, 
                    compare_watched);
 }
 
-/* A sorted set of keys. */
-struct key_set {
-    struct lock_key *keys;
-    size_t n;
-};
-
 static bool key_in(const struct key_set *set, struct lock_key key)
 {
     return set->n > 0 && bsearch(&key, set->keys, set->n, sizeof *set->keys, compare_keys) != NULL;
@@ -170,7 +196,7 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
                           const struct key_set *named, const struct snapshot *previous)
 {
     struct lock_key last = {0};
-    snapshot->watched = arena_array(snapshot->arena, sessions->n_locks, sizeof *snapshot->watched);
+    struct watched_lock *watched = xcalloc(sessions->n_locks, sizeof *watched);
     snapshot->unregistered_locks = 0;
     queue_foreign(snapshot, sessions);
     for (size_t i = 0; i < sessions->n_locks; i++) {
@@ -183,11 +209,14 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
         last = key;
         const struct watched_lock *before = find_watched(previous, key, row->pid);
         bool known = before && before->since_us <= snapshot->read_upper_us; /* a clock set back */
-        snapshot->watched[snapshot->n_watched++] =
+        watched[snapshot->n_watched++] =
             (struct watched_lock){.key = key,
                                   .pid = row->pid,
                                   .since_us = known ? before->since_us : snapshot->read_upper_us};
     }
+    snapshot->watched = arena_array(snapshot->arena, snapshot->n_watched, sizeof *watched);
+    memcpy(snapshot->watched, watched, snapshot->n_watched * sizeof *watched);
+    free(watched);
 }
 
 static int compare_name(const void *name, const void *entry)
@@ -289,7 +318,7 @@ static void define_duty(struct duty *duty, const struct entry *entry, struct are
     duty->source = entry->source;
     duty->mechanism = entry->mechanism;
     duty->key = entry->key;
-    duty->key_text = entry->key_text;
+    duty->key_text = a ? arena_strdup(arena, entry->key_text) : entry->key_text;
     duty->name = a ? arena_strdup(arena, a->name) : entry->name;
     if (!a)
         return;
@@ -299,29 +328,32 @@ static void define_duty(struct duty *duty, const struct entry *entry, struct are
     duty->limits = merge_limits(&a->limits, &b->limits);
 }
 
-void duties_list(struct snapshot *snapshot, const struct definitions *definitions,
+/* The named ones with what is discovered beside them; from malloc, and sorted. */
+static struct list with_discovered(const struct named *named, const struct snapshot *snapshot,
+                                   const struct snapshot *previous, const struct config *config)
+{
+    struct list list = {
+        .entries = xcalloc(named->list.n + (size_t)config->discovery_limit, sizeof *list.entries)};
+    for (; list.n < named->list.n; list.n++)
+        list.entries[list.n] = named->list.entries[list.n];
+    struct key_set members = keep_discovered(snapshot, previous, &named->keys);
+    discover(&list, snapshot, &members, config);
+    free(members.keys);
+    if (list.n > named->list.n)
+        sort_entries(&list, compare_entries);
+    return list;
+}
+
+void duties_list(struct snapshot *snapshot, const struct named *named, const struct config *config,
                  const struct sessions *sessions, const struct snapshot *previous)
 {
-    const struct config *config = definitions->config;
-    const struct config_server *server = definitions->server;
-    size_t room = definitions->n_registry + server->n_duties + (size_t)config->discovery_limit;
-    struct list list = {.entries = xcalloc(room, sizeof *list.entries)};
-    add_defined(&list, definitions->registry, definitions->n_registry, SOURCE_LEDGER,
-                snapshot->arena);
-    add_defined(&list, server->duties, server->n_duties, SOURCE_CONFIG, snapshot->arena);
-    drop_shadowed(&list);
-    struct key_set named = {0};
-    named.keys = named_keys(&list, &named.n);
-    watch_unnamed(snapshot, sessions, &named, previous);
-    if (config->discovery_enabled) {
-        struct key_set members = keep_discovered(snapshot, previous, &named);
-        discover(&list, snapshot, &members, config);
-        free(members.keys);
-        sort_entries(&list, compare_entries);
-    }
-    free(named.keys);
-    snapshot->duties = arena_array(snapshot->arena, list.n, sizeof *snapshot->duties);
-    for (size_t i = 0; i < list.n; i++)
-        define_duty(&snapshot->duties[snapshot->n_duties++], &list.entries[i], snapshot->arena);
-    free(list.entries);
+    struct list found = {0};
+    watch_unnamed(snapshot, sessions, &named->keys, previous);
+    if (config->discovery_enabled)
+        found = with_discovered(named, snapshot, previous, config);
+    const struct list *list = config->discovery_enabled ? &found : &named->list;
+    snapshot->duties = arena_array(snapshot->arena, list->n, sizeof *snapshot->duties);
+    for (size_t i = 0; i < list->n; i++)
+        define_duty(&snapshot->duties[snapshot->n_duties++], &list->entries[i], snapshot->arena);
+    free(found.entries);
 }

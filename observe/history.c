@@ -18,20 +18,49 @@ static bool same_instance(const struct owner *a, const struct owner *b)
     return *a->holder && text_equal(a->holder, b->holder) && same_address;
 }
 
-static struct owner copy_owner(const struct owner *owner, struct arena *arena)
+/* A text that is still the previous picture's becomes this one's. */
+static void adopt(const char **text, const char *before, struct arena *arena)
 {
-    struct owner copy = *owner;
-    copy.holder = arena_strdup(arena, owner->holder);
-    copy.application_name = arena_strdup(arena, owner->application_name);
-    copy.usename = arena_strdup(arena, owner->usename);
-    copy.client_addr = arena_strdup(arena, owner->client_addr);
-    return copy;
+    if (*text == before)
+        *text = arena_strdup(arena, before);
+}
+
+static void adopt_owner(struct owner *owner, const struct owner *before, struct arena *arena)
+{
+    adopt(&owner->holder, before->holder, arena);
+    adopt(&owner->application_name, before->application_name, arena);
+    adopt(&owner->usename, before->usename, arena);
+    adopt(&owner->client_addr, before->client_addr, arena);
+}
+
+/* Strings of the trail belong to the previous picture until now; most have been replaced. */
+static void adopt_trail(struct step *step)
+{
+    struct trail *trail = &step->now->trail;
+    if (!step->before)
+        return;
+    adopt(&trail->cursor, step->before->trail.cursor, step->next->arena);
+    adopt_owner(&trail->last, &step->before->trail.last, step->next->arena);
+}
+
+/* Mostly there are none, and at most one a duty. */
+static void make_room(struct snapshot *snapshot)
+{
+    size_t n = snapshot->n_events;
+    if ((n & (n - 1)) != 0)
+        return;
+    struct event *events = arena_array(snapshot->arena, n ? 2 * n : 1, sizeof *events);
+    if (n)
+        memcpy(events, snapshot->events, n * sizeof *events);
+    snapshot->events = events;
 }
 
 static void add_event(struct step *step, enum rule_id rule, int64_t lower_us, int64_t upper_us)
 {
     struct snapshot *next = step->next;
     const struct owner *owner = &step->now->trail.last;
+    adopt_trail(step);
+    make_room(next);
     step->now->trail.transitions[rule]++;
     next->events[next->n_events++] = (struct event){
         .duty = step->now->name,
@@ -195,18 +224,6 @@ static void advance_unread(struct step *step)
     trail->strangers = trail->rivals = 0;
 }
 
-/* Strings of the trail belong to the previous picture and are copied into this one. */
-static void inherit(struct step *step)
-{
-    struct trail *trail = &step->now->trail;
-    if (!step->before)
-        return;
-    *trail = step->before->trail;
-    trail->cursor = arena_strdup(step->next->arena, trail->cursor);
-    if (trail->ever_owned)
-        trail->last = copy_owner(&trail->last, step->next->arena);
-}
-
 static bool same_duty(const struct duty *a, const struct duty *b)
 {
     if (a->mechanism != b->mechanism)
@@ -217,8 +234,9 @@ static bool same_duty(const struct duty *a, const struct duty *b)
 
 static void advance_duty(struct step *step)
 {
-    inherit(step);
-    const struct trail *trail = &step->now->trail;
+    struct trail *trail = &step->now->trail;
+    if (step->before)
+        *trail = step->before->trail;
     step->restarted = trail->server_start_us != TIME_UNKNOWN &&
                       trail->server_start_us != step->next->facts.postmaster_start_us;
     if (step->now->read)
@@ -226,6 +244,7 @@ static void advance_duty(struct step *step)
     else
         advance_unread(step);
     judge_duty(step->next, step->now);
+    adopt_trail(step);
 }
 
 /* Another cluster or database has other locks of the same keys. What was not read is no sign. */
@@ -252,7 +271,6 @@ static const struct duty *find_before(const struct snapshot *previous, const str
 void history_advance(const struct snapshot *previous, struct snapshot *next)
 {
     size_t at = 0;
-    next->events = arena_array(next->arena, next->n_duties, sizeof *next->events);
     if (previous) {
         memcpy(next->takeovers, previous->takeovers, sizeof next->takeovers);
         next->takeover_sum_us = previous->takeover_sum_us;

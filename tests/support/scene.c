@@ -73,9 +73,10 @@ static const struct snapshot *look(struct scene *scene, int64_t at_us, const str
     }
     sessions_index(rows, n, OURS, next->arena, &sessions);
     next->read_lower_us = next->read_upper_us = at_us;
-    scene->definitions.config = &scene->config;
     scene->definitions.server = &scene->server;
-    duties_list(next, &scene->definitions, &sessions, scene->last);
+    struct named *named = named_new(&scene->definitions);
+    duties_list(next, named, &scene->config, &sessions, scene->last);
+    named_free(named);
     for (size_t i = 0; i < next->n_duties; i++)
         fill(&next->duties[i], &sessions, at_us);
     history_advance(scene->last, next);
