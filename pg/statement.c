@@ -48,8 +48,10 @@ enum pg_progress pg_statement_step(struct pg_session *conn, struct pg_answer **r
             *ret_answer = answer_new(result);
             continue;
         }
-        if (result && status != PGRES_COMMAND_OK && status != PGRES_PIPELINE_SYNC)
+        if (result && status != PGRES_COMMAND_OK && status != PGRES_PIPELINE_SYNC) {
             note_refusal(conn, result, err);
+            answer_free(STEAL(*ret_answer)); /* what its commit has failed for did not happen */
+        }
         PQclear(result);
         if (status == PGRES_PIPELINE_SYNC)
             return PG_DONE;
