@@ -112,7 +112,8 @@ BEGIN
         ('pgleader_operator', 'EXECUTE', 'FUNCTION pgleader.derive_key, pgleader.check_duty_name, '
             'pgleader.read_lease, pgleader.register_duty, pgleader.complete_key_change, '
             'pgleader.retire_duty, pgleader.pause_alerts, pgleader.request_yield, '
-            'pgleader.terminate_owner, pgleader.record_yield_outcome, pgleader.prune')
+            'pgleader.terminate_owner, pgleader.record_yield_outcome, pgleader.record_refusal, '
+            'pgleader.prune')
         ) v (role_name, rights, objects)
     LOOP
         IF EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = step.role_name) THEN

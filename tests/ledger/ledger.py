@@ -8,7 +8,7 @@ import psycopg
 
 from tests.support.wait import wait_until
 
-TABLES = ("duty", "term", "run", "lease", "yield", "on_call")
+TABLES = ("duty", "term", "run", "lease", "yield", "on_call", "refused_yield")
 
 
 class Ledger:

@@ -59,6 +59,16 @@ def test_a_pruned_run_can_be_claimed_afresh(own_ledger):
     assert row(leader, claim, (duty, generation)) == ("fresh",)
 
 
+def test_old_refusals_go(own_ledger):
+    duty = own_ledger.register()
+    operator = own_ledger.connect("oncall")
+    for _ in range(2):
+        operator.execute("select pgleader.record_refusal(%s, 1, null, null, 'led', 'nobody leads', 'why')", (duty,))
+    own_ledger.sql("update pgleader.refused_yield set refused_at = refused_at - interval '1 year' where refusal = 1")
+    assert row(operator, "select yields from pgleader.prune('1 day')") == (1,)
+    assert own_ledger.sql("select refusal from pgleader.refused_yield") == [(2,)]
+
+
 def test_what_is_no_age_is_refused(ledger):
     operator = ledger.connect("oncall")
     for keep in (None, "-1 s"):

@@ -29,6 +29,7 @@ CALLS = [
     ("request_yield('no/duty', 1, 'why', '0')", {OPERATOR}),
     ("terminate_owner(1)", {OPERATOR}),
     ("record_yield_outcome(1, 'moved')", {OPERATOR}),
+    ("record_refusal('no/duty', 1, 1, now(), 'owner', 'gone', 'why')", {OPERATOR}),
     ("prune('1 year')", {OPERATOR}),
     ("read_lease('a.b', 'c')", {READER, OPERATOR}),
     ("check_duty_name('a/b')", EVERYBODY),
@@ -38,6 +39,7 @@ SELECTS = [
     ("duty", EVERYBODY), ("schema_version", EVERYBODY), ("current_term", EVERYBODY), ("current_run", EVERYBODY),
     ("term", {READER, OPERATOR}), ("run", {READER, OPERATOR}), ("lease", {READER, OPERATOR}),
     ("yield", {READER, OPERATOR}), ("on_call", {READER, OPERATOR}), ("ownership", {READER, OPERATOR}),
+    ("refused_yield", {READER, OPERATOR}),
 ]
 
 WRITES = ["insert into pgleader.{} default values", "update pgleader.{0} set {1} = {1}", "delete from pgleader.{}",
@@ -83,7 +85,7 @@ def test_nobody_writes_a_table(ledger, write):
     columns = dict(ledger.sql("""select c.relname, min(a.attname) from pg_class c join pg_attribute a on a.attrelid = c.oid
         where c.relnamespace = 'pgleader'::regnamespace and c.relkind = 'r' and a.attnum > 0 and a.attidentity = ''
         group by 1"""))
-    assert len(columns) == 7
+    assert len(columns) == 8
     for name, conn in logins(ledger).items():
         written = [table for table, column in columns.items() if allowed(conn, write.format(table, column))]
         assert not written, name

@@ -63,6 +63,40 @@ def test_a_leader_is_ended_once(ledger):
     assert case.totals() == (0, 0, 1, 0, 0, 0)
 
 
+def test_the_audit_is_written_before_the_signal(own_ledger):
+    """What cannot be written is not done: whoever keeps the audit's table from being written keeps the leader."""
+    case = Case(own_ledger)
+    own_ledger.sql("""create function public.refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '42501'; end $$;
+                      create trigger refuse after update on pgleader.yield for each row execute function public.refuse()""")
+    assert refusal(case.operator, "select pgleader.terminate_owner(%s)", (case.intent,))[0] == "42501"
+    assert answers(case.leader) and case.audit("used_at, signalled") == (None, None)
+    own_ledger.sql("drop function public.refuse cascade")
+    assert row(case.operator, "select signalled from pgleader.terminate_owner(%s)", (case.intent,)) == (True,)
+
+
+REFUSE = "select pgleader.record_refusal(%s, 7, 4711, '2026-11-29 12:00+00', 'owner', 'another session leads', 'deploy', '{cool-down}')"
+
+
+def test_a_refusal_is_in_the_audit_and_is_no_yield(ledger):
+    """It opens nothing, closes nothing, starts no cool-down, and is in no total; it waits for nobody."""
+    case = Case(ledger, yield_cooldown="1 h")
+    totals = case.totals()
+    with ledger.connect("postgres") as holder, holder.transaction():
+        holder.execute("select from pgleader.on_call for update")
+        holder.execute("select pgleader.lock_duty(%s, true)", (case.duty,))
+        refused, = row(case.operator, REFUSE, (case.duty,))
+    assert ledger.sql("select d.duty, x.generation, x.pid, x.guard, x.why, x.reason, x.overrides, x.refused_by from pgleader.refused_yield x "
+                      "join pgleader.duty d using (duty_id) where refusal = %s", (refused,)) == [
+        (case.duty, 7, 4711, "owner", "another session leads", "deploy", ["cool-down"], "oncall")]
+    assert case.totals() == totals and case.audit("outcome") == (None,)
+    assert row(case.operator, "select signalled from pgleader.terminate_owner(%s)", (case.intent,)) == (True,)
+    cold = Case(ledger, yield_cooldown="1 h")
+    ledger.sql("delete from pgleader.yield where intent = %s", (cold.intent,))
+    row(cold.operator, REFUSE, (cold.duty,))
+    assert cold.request() > cold.intent
+    assert refusal(case.operator, REFUSE, ("no/duty",))[0] == "PL003"
+
+
 def test_the_operator_cannot_terminate_by_itself(ledger):
     """The function's owner may signal; who calls it may not."""
     case = Case(ledger)
