@@ -96,7 +96,8 @@ struct yield_ledger {
     const char *lease_holder; /* of pgleader.lease, unless it has expired */
     int64_t lease_generation;
     const char *function_owner;
-    bool may_request; /* the operator may call the ledger's functions */
+    bool may_request;        /* the operator may call the ledger's functions */
+    bool may_record_refusal; /* that one, too, which older ledgers lack */
     bool owner_may_signal;
     bool owner_superuser;
     bool read_only; /* the operator's transactions are, by default */

@@ -117,12 +117,23 @@ void yield_enter(struct yield *yield, enum yield_phase phase)
     yield->view.until_us = phase == PHASE_GRACE ? yield->phase_us + yield->order.grace_us : 0;
 }
 
+/* Whether the ledger's audit takes a refusal before the intent; the local log does in any case. Not
+ * another server's ledger, nor a standby's. */
+static bool takes_refusal(const struct yield *yield)
+{
+    const struct guard *rows = yield->view.guards.rows;
+    const struct yield_ledger *ledger = yield->asked ? yield->asked->ledger : NULL;
+    return yield->conn && ledger && ledger->may_record_refusal && !ledger->read_only &&
+           rows[GUARD_PRIMARY].state == GUARD_PASSED && rows[GUARD_SERVER].state == GUARD_PASSED;
+}
+
 void yield_finish(struct yield *yield, enum yield_end end, const char *sentence)
 {
     yield->view.end = end;
     yield->view.sentence = arena_strdup(yield->arena, sentence);
-    bool record = yield->view.intent >= 0;
-    if (end == END_REFUSED || end == END_NO_PERMISSION)
+    bool refused = end == END_REFUSED || end == END_NO_PERMISSION;
+    bool record = yield->view.intent >= 0 || (refused && takes_refusal(yield));
+    if (refused)
         yield->view.outcome = YIELD_REFUSED;
     yield_note(yield, true, "%s", sentence);
     yield->record_until_us = clock_monotonic_us() + record_within_us;
@@ -222,10 +233,14 @@ static const char *outcome_sentence(const struct yield *yield, enum yield_outcom
     case YIELD_OUTCOMES:
         break;
     }
-    return arena_printf(arena, "Unknown: the signal may have been sent. Last seen: %s.",
-                        !yield->view.sight.led   ? "nobody leads"
-                        : yield->view.sight.held ? "the old owner still holds it"
-                                                 : who);
+    return arena_printf(arena, "Unknown: %s. Last seen: %s.",
+                        yield->view.sent == SENT_YES     ? "the signal was sent"
+                        : yield->view.sent == SENT_ASKED ? "the leader was asked"
+                                                         : "the signal may have been sent",
+                        sight->elsewhere ? "another server, or a standby, answers"
+                        : !sight->led    ? "nobody leads"
+                        : sight->held    ? "the old owner still holds it"
+                                         : who);
 }
 
 static void conclude(struct yield *yield)
@@ -256,11 +271,16 @@ static void schedule(struct yield *yield)
 static void on_grace(struct yield *yield)
 {
     int64_t now = clock_monotonic_us();
-    if (!yield->view.sight.held) {
-        yield_note(yield, false, "The leader gave it up by itself.");
+    if (yield->view.sight.elsewhere) {
+        if (now >= yield->phase_us + yield->order.grace_us)
+            yield_watch(yield);
+    } else if (!yield->view.sight.held) {
+        yield_note(yield, false,
+                   is_same_server(yield) ? "The leader gave it up by itself."
+                                         : "The server was restarted, which ended its sessions.");
         yield_watch(yield);
     } else if (yield->late) {
-        yield_finish(yield, END_REFUSED, yield->late_words);
+        conclude(yield);
     } else if (yield->view.guards.road == ROAD_RELEASE) {
         if (now >= yield->phase_us + yield->order.grace_us)
             yield_watch(yield);

@@ -78,11 +78,53 @@ void yield_send(struct yield *yield)
               ledger ? by_ledger : by_right);
 }
 
+/* Of the session that was frozen; NULL where there is none. */
+static void session_values(struct yield *yield, const char **ret_pid, const char **ret_start)
+{
+    const struct yield_target *target = &yield->target;
+    bool known = target->pid > 0 && target->backend_start_us != TIME_UNKNOWN;
+    *ret_pid = target->pid > 0 ? number(yield, target->pid) : NULL;
+    *ret_start = known ? yield_time(target->backend_start_us, yield->arena) : NULL;
+}
+
+static void record_outcome(struct yield *yield)
+{
+    const char *values[] = {number(yield, yield->view.intent),
+                            yield_outcome_names[yield->view.outcome],
+                            yield->target.duty,
+                            number(yield, yield->target.generation),
+                            NULL,
+                            NULL};
+    session_values(yield, &values[4], &values[5]);
+    yield_ask(yield, sql_yield_record, 6, values);
+}
+
+static void record_refusal(struct yield *yield)
+{
+    const struct yield_target *target = &yield->target;
+    bool privilege = false;
+    const struct guard *guard = guards_failed(&yield->view.guards, &privilege);
+    const char *values[] = {
+        target->duty,
+        target->generation >= 0 ? number(yield, target->generation) : NULL,
+        NULL,
+        NULL,
+        guard ? guard_code(guard->id) : NULL,
+        yield->view.sentence,
+        yield->reason,
+        override_array(yield),
+        yield_time(target->postmaster_start_us, yield->arena),
+    };
+    session_values(yield, &values[2], &values[3]);
+    yield_ask(yield, sql_yield_refusal, 9, values);
+}
+
 void yield_record(struct yield *yield)
 {
-    const char *const values[] = {number(yield, yield->view.intent),
-                                  yield_outcome_names[yield->view.outcome]};
-    yield_ask(yield, sql_yield_record, 2, values);
+    if (yield->view.intent >= 0)
+        record_outcome(yield);
+    else
+        record_refusal(yield);
 }
 
 static bool is_one_of(const char *sqlstate, const char *const *states)
@@ -103,10 +145,15 @@ static bool is_before_signal(const struct error *err)
     return is_one_of(err->sqlstate, states);
 }
 
+static const char *nothing_sent(const struct yield *yield)
+{
+    return yield->view.sent == SENT_ASKED ? "No signal was sent." : "Nothing was sent.";
+}
+
 static const char *refusal(struct yield *yield, const struct error *err)
 {
-    return arena_printf(yield->arena, "Refused by the server (%s): %s. Nothing was sent.",
-                        err->sqlstate, err->message);
+    return arena_printf(yield->arena, "Refused by the server (%s): %s. %s", err->sqlstate,
+                        err->message, nothing_sent(yield));
 }
 
 static void took_request(struct yield *yield, const struct pg_answer *answer,
@@ -142,7 +189,7 @@ static void took_no(struct yield *yield, const char *words, bool privilege)
         return;
     }
     yield->late = true;
-    yield->late_words = words;
+    yield_note(yield, false, "%s", words);
     yield_enter(yield, PHASE_GRACE);
 }
 
@@ -154,9 +201,12 @@ static void took_sent(struct yield *yield, const struct pg_answer *answer, const
     bool ok = answer && pg_answer_decode(answer, sent_columns, sizeof(struct sent_row),
                                          yield->arena, &rows, &n, &why);
     if (ok && n == 0) {
+        bool ledger = yield->view.guards.road == ROAD_LEDGER;
         took_no(yield,
-                "Refused in the statement itself: that session does not hold the lock any more. "
-                "Nothing was sent.",
+                arena_printf(yield->arena, "Refused in the statement itself: %s. %s",
+                             ledger ? "it is not that server or that key any more"
+                                    : "that session does not hold the lock any more",
+                             nothing_sent(yield)),
                 false);
         return;
     }
@@ -181,9 +231,15 @@ static void took_sent(struct yield *yield, const struct pg_answer *answer, const
 static void took_record(struct yield *yield, const struct pg_answer *answer,
                         const struct error *err)
 {
-    yield->view.recorded = answer != NULL;
-    if (!answer)
-        yield_note(yield, true, "The outcome could not be recorded: %s", err->message);
+    struct error why = *err;
+    void *rows = NULL;
+    size_t n = 0;
+    bool ok = answer && pg_answer_decode(answer, intent_columns, sizeof(struct intent_row),
+                                         yield->arena, &rows, &n, &why);
+    yield->view.recorded = ok && n == 1;
+    if (!yield->view.recorded)
+        yield_note(yield, true, "The outcome could not be recorded: %s",
+                   ok ? "another server's ledger answers" : why.message);
     yield_enter(yield, PHASE_DONE);
 }
 

@@ -32,7 +32,6 @@ struct yield {
     struct yield_step *steps;
     bool uncertain; /* nobody can know any more what was sent */
     bool late;      /* the statement said that the intent cannot be used: did the leader go? */
-    const char *late_words;
     bool cancelled;
 };
 

@@ -84,11 +84,23 @@ static void see_lock(const struct yield_target *target, const struct yield_facts
                            : arena_printf(arena, "pid %d%s%s", holder->pid, *name ? " " : "", name);
 }
 
+/* A restart alone is no other server: its sessions are gone, and its locks say who leads. */
+static bool is_elsewhere(const struct yield_target *target, const struct yield_facts *facts)
+{
+    bool other = target->system_identifier && facts->system_identifier &&
+                 !text_equal(target->system_identifier, facts->system_identifier);
+    return other || facts->server.in_recovery ||
+           !text_equal(target->database, facts->server.database);
+}
+
 struct yield_sight yield_see(const struct yield_target *target, const struct yield_facts *facts,
                              struct arena *arena)
 {
     struct yield_sight sight = {.generation = -1, .backend_start_us = TIME_UNKNOWN};
     const struct yield_ledger *ledger = facts->ledger;
+    sight.elsewhere = is_elsewhere(target, facts);
+    if (sight.elsewhere)
+        return sight;
     if (target->mechanism == MECHANISM_LEASE)
         see_lease(target, facts, arena, &sight);
     else
@@ -110,6 +122,8 @@ bool yield_settled(const struct yield_sight *sight)
 
 enum yield_outcome yield_judge(const struct yield_sight *sight)
 {
+    if (sight->elsewhere)
+        return YIELD_UNKNOWN;
     if (sight->held)
         return YIELD_NOT_CONFIRMED;
     if (!sight->led)

@@ -7,6 +7,7 @@
 
 /* Whether the frozen owner still leads, and who does. */
 struct yield_sight {
+    bool elsewhere;        /* another server answers, or a standby: nothing below is known */
     bool held;             /* by the frozen session, in the frozen term */
     bool led;              /* by anybody */
     bool same_instance;    /* another session or term of the same instance leads */
@@ -25,5 +26,5 @@ struct yield_sight yield_see(const struct yield_target *target, const struct yie
 /* True when nothing better can come: moved and begun, or returned. */
 bool yield_settled(const struct yield_sight *sight);
 
-/* The outcome as of that sight, once nobody waits longer. */
+/* The outcome as of that sight, once nobody waits longer; YIELD_UNKNOWN elsewhere. */
 enum yield_outcome yield_judge(const struct yield_sight *sight);

@@ -75,6 +75,7 @@ static const struct pg_column ledger_columns[] = {
     {"lease_generation", PG_INT8, offsetof(struct yield_ledger, lease_generation)},
     {"function_owner", PG_TEXT, offsetof(struct yield_ledger, function_owner)},
     {"may_request", PG_BOOL, offsetof(struct yield_ledger, may_request)},
+    {"may_record_refusal", PG_BOOL, offsetof(struct yield_ledger, may_record_refusal)},
     {"owner_may_signal", PG_BOOL, offsetof(struct yield_ledger, owner_may_signal)},
     {"owner_superuser", PG_BOOL, offsetof(struct yield_ledger, owner_superuser)},
     {"read_only", PG_BOOL, offsetof(struct yield_ledger, read_only)},

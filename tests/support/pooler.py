@@ -14,10 +14,11 @@ from .wait import wait_until
 
 
 class Pooler:
-    """`with Pooler(pg) as pooler:` listens on 127.0.0.1:pooler.port; mode as PgBouncer names it."""
+    """`with Pooler(pg) as pooler:` listens on 127.0.0.1:pooler.port; mode as PgBouncer names it. Whoever connects is user."""
 
-    def __init__(self, pg, mode="transaction", size=1):
+    def __init__(self, pg, mode="transaction", size=1, user=None):
         self.pg = pg
+        self.user = user or pg.user
         self.port = free_port()
         self.base = Path(tempfile.mkdtemp(prefix="pgleader-pooler-"))
         user = server_user()
@@ -28,7 +29,7 @@ class Pooler:
                     "default_pool_size": size, "unix_socket_dir": "", "logfile": self.log, "server_login_retry": 1,
                     "max_client_conn": 100}
         (self.base / "ini").write_text(
-            f"[databases]\n* = host=127.0.0.1 port={pg.port} user={pg.user}\n[pgbouncer]\n"
+            f"[databases]\n* = host=127.0.0.1 port={pg.port} user={self.user}\n[pgbouncer]\n"
             + "".join(f"{k} = {v}\n" for k, v in settings.items()))
 
     def __enter__(self):
@@ -46,7 +47,7 @@ class Pooler:
             self.process.wait()
 
     def conninfo(self, dbname="postgres"):
-        return f"host=127.0.0.1 port={self.port} user={self.pg.user} dbname={dbname}"
+        return f"host=127.0.0.1 port={self.port} user={self.user} dbname={dbname}"
 
     def connect(self, application_name="client"):
         """A client that prepares nothing, as a transaction pooler needs."""

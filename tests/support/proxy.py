@@ -13,7 +13,7 @@ class Proxy:
         self.target = target
         self.listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.silent = False
+        self.silent = self.cutting = False
         self.accepted = 0
         self.peers = {}
         self.stopping = False
@@ -35,11 +35,19 @@ class Proxy:
         """From now on nothing passes, in no direction, and nothing is closed."""
         self.silent = True
 
+    def cut(self):
+        """Closes what is open, at both ends; whoever connects again passes."""
+        self.cutting = True
+
     def pass_on(self):
         self.silent = False
 
     def run(self):
         while not self.stopping:
+            if self.cutting:
+                self.cutting = False
+                for client in list(self.peers):
+                    self.end(client)
             for key, _ in self.selector.select(0.01):
                 if self.silent:
                     threading.Event().wait(0.005)  # readable, and left unread
@@ -72,7 +80,12 @@ class Proxy:
                 return
         except OSError:
             pass
-        for s in (source, peer):
-            self.selector.unregister(s)
-            del self.peers[s]
-            s.close()
+        self.end(source)
+
+    def end(self, one):
+        """Closes both ends of a connection, unless the other end was the first to go."""
+        for s in (one, self.peers.get(one)):
+            if s in self.peers:
+                self.selector.unregister(s)
+                del self.peers[s]
+                s.close()

@@ -112,6 +112,12 @@ def audit(pg, duty, dbname="postgres"):
     return rows[0] if rows else None
 
 
+def refusals(pg, duty):
+    """(guard, sentence, reason) of each refusal that stands in the ledger."""
+    return pg.sql("select guard, why, reason from pgleader.refused_yield join pgleader.duty d using (duty_id) where d.duty = %s order by refusal",
+                  (duty,))
+
+
 class Terminal:
     """`pgleader yield` on a terminal of its own: with Terminal(...) as t: t.wait_for("Type"), t.type("..."), t.end()."""
 

@@ -12,13 +12,14 @@ from tests.support.cluster import Cluster
 from tests.support.kit import register
 from tests.support.scene import pid_of, waiting
 from tests.support.wait import wait_until
-from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, oncall, prepare, signaller, start, stranger, wait_gone
+from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, oncall, prepare, refusals, signaller, start, stranger, wait_gone
 
-# Holds up the audit after the signal: the deed is done, and its answer is still to come.
+# Holds up the commit, after the signal: the deed is done, and its answer is still to come. "before": before the signal.
 SLOW_AUDIT = """create function public.slow() returns trigger language plpgsql as
     $$ begin perform pg_sleep(%s); return new; end $$;
-    create trigger slow before update on pgleader.yield for each row
+    create constraint trigger slow after update on pgleader.yield deferrable initially deferred for each row
     when (old.used_at is null and new.used_at is not null) execute function public.slow()"""
+SLOW_BEFORE = SLOW_AUDIT.replace("deferrable initially deferred", "")
 PROMPT_AUDIT = "drop trigger slow on pgleader.yield; drop function public.slow"
 
 
@@ -97,6 +98,7 @@ def test_the_generation_moves_before_the_intent(pg, request):
         done = finish(process)
         assert done.status == 13 and "PL001" in done.json["sentence"] and done.json["sent"] == "no", done
         assert alive(pg, leader) and audit(pg, duty) is None and "PL001" in done.err
+        assert done.json["recorded"] and refusals(pg, duty) == [(None, done.json["sentence"], "test")]
 
 
 def test_the_key_changes_before_the_statement(pg, request):
@@ -134,16 +136,31 @@ def test_the_leader_goes_before_the_signal(pg, request, change, words):
             assert change == "close" or alive(pg, leader)
 
 
-def test_a_statement_timeout_after_the_signal(pg, request):
-    """The deed's transaction fails, the session is gone all the same: the intent stands, and what is seen is the outcome."""
-    pg.sql(SLOW_AUDIT % 5)
+def test_the_deed_fails_after_the_signal(pg, request):
+    """Its transaction is cancelled, as by a timeout, and the session is gone all the same: the intent stands, and what is seen is the outcome."""
+    pg.sql(SLOW_AUDIT % 20)
+    try:
+        with led(pg, request) as (duty, _, leader, generation):
+            process = start(oncall(pg), duty, f"--confirm={duty} {generation}", "--wait=500ms")
+            wait_gone(pg, leader)
+            pg.sql("select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'pgleader'")
+            done = finish(process)
+            assert done.status == 0 and done.json["sent"] == "maybe" and done.json["signalled"] is None, done
+            assert any("may have been sent (57014)" in step["sentence"] for step in done.json["steps"])
+            assert audit(pg, duty)[:2] == ("moved", None)
+    finally:
+        pg.sql(PROMPT_AUDIT)
+
+
+def test_a_statement_timeout_before_the_signal(pg, request):
+    """Nobody can tell from the error alone: it is not called refused, and the leader goes on."""
+    pg.sql(SLOW_BEFORE % 20)
     pg.sql("alter role oncall set statement_timeout = '700ms'")
     try:
         with led(pg, request) as (duty, _, leader, generation):
             done = finish(start(oncall(pg), duty, f"--confirm={duty} {generation}", "--wait=500ms"))
-            assert done.status == 0 and done.json["sent"] == "maybe" and done.json["signalled"] is None, done
-            assert any("may have been sent (57014)" in step["sentence"] for step in done.json["steps"])
-            assert not alive(pg, leader) and audit(pg, duty)[:2] == ("moved", None)
+            assert done.status == 14 and done.json["sent"] == "maybe" and "still holds it" in done.json["sentence"], done
+            assert alive(pg, leader) and audit(pg, duty)[:2] == ("unknown", None)
     finally:
         pg.sql("alter role oncall reset statement_timeout")
         pg.sql(PROMPT_AUDIT)

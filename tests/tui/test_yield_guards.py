@@ -11,7 +11,7 @@ from tests.support.kit import register
 from tests.support.pooler import Pooler
 from tests.support.scene import pid_of, waiting
 from tests.support.wait import wait_until
-from tests.support.yields import Terminal, alive, audit, begin, dry, key_of, oncall, prepare, run, signaller, stranger
+from tests.support.yields import Terminal, alive, audit, begin, dry, key_of, oncall, prepare, refusals, run, signaller, stranger
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,8 @@ class Led:
         assert self.leader.execute("select 1").fetchone() == (1,)
         assert f"guard {code}" in done.json["sentence"] and done.guard(code)["remedy"]
         assert "what=" in done.err and f"guard {code}" in done.err, "a refusal is in the local log"
+        if conninfo is None:
+            assert done.json["recorded"] and refusals(self.pg, self.duty)[-1] == (code, done.json["sentence"], "test"), "and in the ledger"
         return done.guard(code)["sentence"]
 
 

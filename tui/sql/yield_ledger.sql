@@ -21,6 +21,8 @@ SELECT d.mechanism, d.lock_classid AS classid, d.lock_objid AS objid, d.lock_obj
                pg_catalog.to_regprocedure('pgleader.request_yield(text,bigint,text,interval,text[])'), 'EXECUTE')
            AND pg_catalog.has_function_privilege(
                pg_catalog.to_regprocedure('pgleader.record_yield_outcome(bigint,text)'), 'EXECUTE'), false) AS may_request,
+       coalesce(pg_catalog.has_function_privilege(pg_catalog.to_regprocedure(
+           'pgleader.record_refusal(text,bigint,int,timestamptz,text,text,text,text[])'), 'EXECUTE'), false) AS may_record_refusal,
        coalesce(pg_catalog.pg_has_role(f.proowner, 'pg_signal_backend', 'USAGE')
            AND pg_catalog.pg_has_role(f.proowner, 'pg_read_all_stats', 'USAGE'), false) AS owner_may_signal,
        o.rolsuper AS owner_superuser,
