@@ -118,13 +118,14 @@ void yield_enter(struct yield *yield, enum yield_phase phase)
 }
 
 /* Whether the ledger's audit takes a refusal before the intent; the local log does in any case. Not
- * another server's ledger, nor a standby's. */
+ * another server's ledger, nor a standby's; and who gave no reason has only looked. */
 static bool takes_refusal(const struct yield *yield)
 {
     const struct guard *rows = yield->view.guards.rows;
     const struct yield_ledger *ledger = yield->asked ? yield->asked->ledger : NULL;
-    return yield->conn && ledger && ledger->may_record_refusal && !ledger->read_only &&
-           rows[GUARD_PRIMARY].state == GUARD_PASSED && rows[GUARD_SERVER].state == GUARD_PASSED;
+    return yield->reason && yield->conn && ledger && ledger->may_record_refusal &&
+           !ledger->read_only && rows[GUARD_PRIMARY].state == GUARD_PASSED &&
+           rows[GUARD_SERVER].state == GUARD_PASSED;
 }
 
 void yield_finish(struct yield *yield, enum yield_end end, const char *sentence)
