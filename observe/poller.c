@@ -62,6 +62,12 @@ void poller_set_config(struct poller *poller, struct config *config)
     board_set_servers(poller->context.board, config);
 }
 
+void poller_hurry(struct poller *poller)
+{
+    for (size_t i = 0; i < poller->n; i++)
+        watch_hurry(poller->watches[i]);
+}
+
 size_t poller_room(const struct poller *poller)
 {
     return poller->n;

@@ -34,6 +34,9 @@ void poller_free(struct poller *poller);
  * last picture and its counters. */
 void poller_set_config(struct poller *poller, struct config *config);
 
+/* Every server is asked now, or tried again, unless it is being asked. */
+void poller_hurry(struct poller *poller);
+
 /* Fills fds (room for poller_room of them) and sets *ret_timeout_ms for poll(2). Returns how many.
  */
 size_t poller_room(const struct poller *poller);

@@ -435,6 +435,12 @@ static void run_out(struct watch *watch)
     fail(watch, &err);
 }
 
+void watch_hurry(struct watch *watch)
+{
+    if (watch->state == WATCH_IDLE || watch->state == WATCH_DOWN)
+        watch->due_us = watch->attempt_us = clock_monotonic_us();
+}
+
 void watch_step(struct watch *watch, bool ready)
 {
     if (ready && watch->state == WATCH_CONNECTING)

@@ -27,5 +27,8 @@ void watch_inherit(struct watch *watch, struct watch *old);
 void watch_wants(const struct watch *watch, struct pollfd *ret_fd);
 int64_t watch_due_us(const struct watch *watch); /* CLOCK_MONOTONIC: the next deadline or poll */
 
+/* The next poll, or attempt to connect, comes now. */
+void watch_hurry(struct watch *watch);
+
 /* ready: its descriptor has something. */
 void watch_step(struct watch *watch, bool ready);

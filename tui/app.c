@@ -14,7 +14,9 @@
 
 #include "base/memory.h"
 #include "observe/poller.h"
+#include "pg/conninfo.h"
 #include "tui/command.h"
+#include "tui/copy.h"
 #include "tui/screen.h"
 #include "tui/term.h"
 #include "tui/yielding.h"
@@ -30,6 +32,8 @@ struct app {
     struct picture picture;
     struct ui ui;
     struct yielding *yielding;
+    char **connects; /* for each server, what psql connects by */
+    size_t n_connects;
     struct terminal *term;
     struct grid *drawn; /* what the terminal shows; NULL: nothing of ours */
     int signals;
@@ -116,15 +120,17 @@ static void draw_anew(struct app *app)
     app->dirty = true;
 }
 
-/* The screen as text, into a file of its own in the working directory. */
+/* The screen as text, into a new file: as it is named, or by the time in the working directory. */
 static void save(struct app *app)
 {
-    char path[64];
+    char path[UI_TEXT_SIZE];
     time_t now = time(NULL);
     struct tm tm;
     if (!app->drawn || !gmtime_r(&now, &tm) ||
         strftime(path, sizeof path, "pgleader-%Y%m%dT%H%M%SZ.txt", &tm) == 0)
         return;
+    if (*app->ui.path)
+        (void)snprintf(path, sizeof path, "%s", app->ui.path);
     CLEANUP(fclose_filep) FILE *file = fopen(path, "wxe");
     if (file)
         grid_print(app->drawn, file);
@@ -135,6 +141,25 @@ static void save(struct app *app)
         ui_say(&app->ui, "Could not write %s: %s", path, strerror(errno));
     if (file && !written)
         (void)unlink(path);
+}
+
+/* Nobody tells whether the terminal took it. */
+static void copy(struct app *app)
+{
+    CLEANUP(free_charp) char *text = copy_text(&app->ui, &app->picture, app->connects);
+    if (!text) {
+        ui_say(&app->ui, "Nothing to copy: the cursor is on no duty");
+        return;
+    }
+    CLEANUP(free_charp) char *sequence = copy_sequence(text);
+    term_send(app->term, sequence);
+    ui_say(&app->ui, "Given to the terminal's clipboard: %s", text);
+}
+
+static void refresh(struct app *app)
+{
+    poller_hurry(app->poller);
+    ui_say(&app->ui, "Looking again");
 }
 
 /* The servers keep their sessions and pictures. */
@@ -179,6 +204,26 @@ static void interrupt(struct app *app)
     app->dirty = true;
 }
 
+/* False: there is nothing to do besides drawing. */
+static bool grant(struct app *app, enum ui_wish wish)
+{
+    if (wish == WISH_QUIT)
+        end(app, EXIT_SUCCESS);
+    else if (wish == WISH_INTERVAL)
+        change_interval(app);
+    else if (wish == WISH_SAVE)
+        save(app);
+    else if (wish == WISH_COPY)
+        copy(app);
+    else if (wish == WISH_REFRESH)
+        refresh(app);
+    else if (wish == WISH_REDRAW)
+        draw_anew(app);
+    else if (wish >= WISH_YIELD_OPEN)
+        yield_wish(app, wish);
+    return wish != WISH_NONE;
+}
+
 static void keyboard(struct app *app, short revents)
 {
     int waiting = 0, code = CODE_NONE;
@@ -193,17 +238,9 @@ static void keyboard(struct app *app, short revents)
         enum ui_wish wish = ui_key(&app->ui, &app->picture, code);
         app->dirty = true;
         yielding_key(app->yielding);
-        if (wish == WISH_QUIT)
-            end(app, EXIT_SUCCESS);
-        else if (wish == WISH_INTERVAL)
-            change_interval(app);
-        else if (wish == WISH_SAVE)
-            save(app);
-        else if (wish == WISH_REDRAW)
-            draw_anew(app);
-        else if (wish >= WISH_YIELD_OPEN)
-            yield_wish(app, wish);
-        else if (app->ui.list.n > 0)
+        if (grant(app, wish))
+            continue;
+        if (app->ui.list.n > 0)
             draw(app); /* the next key acts on what this one has made */
     }
 }
@@ -271,6 +308,14 @@ static void loop(struct app *app)
     free(fds);
 }
 
+static void note_connects(struct app *app, const struct config *config)
+{
+    app->n_connects = config->n_servers;
+    app->connects = xcalloc(config->n_servers + 1, sizeof *app->connects);
+    for (size_t i = 0; i < config->n_servers; i++)
+        app->connects[i] = conninfo_public(config->servers[i].conninfo);
+}
+
 static void open_app(struct app *app, struct config *config)
 {
     static const struct poller_hooks hooks = {0};
@@ -279,6 +324,7 @@ static void open_app(struct app *app, struct config *config)
     app->poller = poller_new(app->board, "pgleader", &hooks);
     app->journaled_us = xcalloc(config->n_servers + 1, sizeof *app->journaled_us);
     board_set_servers(app->board, config);
+    note_connects(app, config);
     poller_set_config(app->poller, config);
     board_take(app->board, &app->picture);
     ui_init(&app->ui, &app->journal, app->options->interval_us);
@@ -295,6 +341,9 @@ static void close_app(struct app *app)
     ui_done(&app->ui);
     picture_done(&app->picture);
     journal_done(&app->journal);
+    for (size_t i = 0; i < app->n_connects; i++)
+        free(app->connects[i]);
+    free(app->connects);
     free(app->journaled_us);
     poller_free(app->poller);
     board_free(app->board);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
+#include "tui/find_owner.h"
 #include "tui/harmless.h"
 #include "tui/json.h"
 #include "tui/key.h"
@@ -91,34 +92,9 @@ void key_compare(struct key_report *report)
         report->remarks[report->n_remarks++] = (struct key_collision){NULL, "known", system, false};
 }
 
-/* Without quotes, dollars or backslashes: it stands between double quotes of a shell. */
-static void print_query(const struct key_report *report, FILE *out)
-{
-    (void)fprintf(out,
-                  "SELECT l.pid, l.granted, l.mode, a.application_name, a.usename, a.client_addr, "
-                  "a.backend_start, a.state FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid "
-                  "= l.pid WHERE l.locktype = 'advisory' AND l.classid = %" PRIu32
-                  " AND l.objid = %" PRIu32
-                  " AND l.objsubid = %d AND l.database = (SELECT oid FROM pg_database WHERE "
-                  "datname = current_database()) ORDER BY l.granted DESC, a.backend_start",
-                  report->key.classid, report->key.objid, report->key.objsubid);
-}
-
 static void print_psql(const struct key_report *report, FILE *out)
 {
-    (void)fputs("psql -X ", out);
-    if (report->connect && *report->connect) {
-        (void)fputs("-d '", out);
-        for (const char *c = report->connect; *c; c++) {
-            if (*c == '\'')
-                (void)fputs("'\\'", out);
-            (void)putc(*c, out);
-        }
-        (void)fputs("' ", out);
-    }
-    (void)fputs("-c \"", out);
-    print_query(report, out);
-    (void)putc('"', out);
+    find_owner_print(report->key, report->connect, out);
 }
 
 static void print_call(const struct key_report *report, FILE *out)

@@ -34,6 +34,7 @@ enum key_code {
     CODE_BACKTAB,
     CODE_F1,
     CODE_F4 = CODE_F1 + 3,
+    CODE_F5 = CODE_F1 + 4,
     CODE_F6 = CODE_F1 + 5,
     CODE_F9 = CODE_F1 + 8,
     CODE_F10,
@@ -60,6 +61,11 @@ enum action {
     ACTION_FIND_PREVIOUS,
     ACTION_FILTER,
     ACTION_SORT,
+    ACTION_SHIFT_LEFT,
+    ACTION_SHIFT_RIGHT,
+    ACTION_COMMAND,
+    ACTION_COPY,
+    ACTION_REFRESH,
     ACTION_INVERT,
     ACTION_PAUSE,
     ACTION_FASTER,
@@ -74,6 +80,7 @@ enum action {
     ACTION_PRESS,
     ACTION_REDRAW,
     ACTION_HELP,
+    ACTIONS,
 };
 
 enum { KEYS_A_ROW = 4 };

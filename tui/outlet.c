@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,16 +32,28 @@ void outlet_close(struct outlet *outlet)
     *outlet = (struct outlet){.fd = -1};
 }
 
+static void make_room(struct outlet *outlet, size_t size)
+{
+    if (outlet->n + size <= outlet->room)
+        return;
+    outlet->room = outlet->n + size;
+    outlet->bytes = xreallocarray(outlet->bytes, outlet->room, 1);
+}
+
+void outlet_add(struct outlet *outlet, const char *bytes, size_t size)
+{
+    make_room(outlet, size);
+    memcpy(outlet->bytes + outlet->n, bytes, size);
+    outlet->n += size;
+}
+
 void outlet_take(struct outlet *outlet, int file)
 {
     struct stat stat;
     if (fstat(file, &stat) != 0)
         return;
     size_t size = (size_t)stat.st_size;
-    if (outlet->n + size > outlet->room) {
-        outlet->room = outlet->n + size;
-        outlet->bytes = xreallocarray(outlet->bytes, outlet->room, 1);
-    }
+    make_room(outlet, size);
     ssize_t n = pread(file, outlet->bytes + outlet->n, size, 0);
     outlet->n += n > 0 ? (size_t)n : 0;
     (void)ftruncate(file, 0);

@@ -20,6 +20,9 @@ void outlet_close(struct outlet *outlet); /* what still waits is dropped */
 /* Takes what a file holds, and empties it. */
 void outlet_take(struct outlet *outlet, int file);
 
+/* Takes bytes. */
+void outlet_add(struct outlet *outlet, const char *bytes, size_t size);
+
 /* Writes what the terminal takes now; true if nothing is left to write. */
 bool outlet_flush(struct outlet *outlet);
 

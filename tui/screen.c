@@ -324,13 +324,30 @@ static bool is_of_yield(enum screen_id screen)
     return screen == SCREEN_YIELD || screen == SCREEN_WATCH;
 }
 
+static char *entry_words(const struct ui *ui)
+{
+    static const char *const prompts[] = {
+        [ENTRY_FIND] = "Find: ", [ENTRY_FILTER] = "Filter: ", [ENTRY_COMMAND] = ":"};
+    if (ui->entry != ENTRY_SORT)
+        return xasprintf(" %s%s_ ", prompts[ui->entry], ui->typed);
+    char *text = xstrdup(" Sort by");
+    for (int i = 0; i < ORDERS; i++) {
+        CLEANUP(free_charp) char *before = text;
+        bool chosen = i == (int)ui->order;
+        text = xasprintf("%s %s%s%s", before, chosen ? "[" : "", list_order_names[i],
+                         chosen ? "]" : "");
+    }
+    CLEANUP(free_charp) char *before = text;
+    return xasprintf("%s ", before);
+}
+
 static void render_message(const struct ui *ui, struct grid *grid)
 {
     int row = grid->height - 2;
     grid_rule(grid, row, 0);
     if (ui->entry != ENTRY_NONE) {
         CLEANUP(free_charp)
-        char *text = xasprintf(" %s: %s_ ", ui->entry == ENTRY_FIND ? "Find" : "Filter", ui->typed);
+        char *text = entry_words(ui);
         (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
     } else if (*ui->message) {
         CLEANUP(free_charp) char *text = xasprintf(" %s ", ui->message);

@@ -39,6 +39,9 @@ screen_content screen_duty, screen_events, screen_locks, screen_help, screen_yie
 void screen_list(const struct ui *ui, const struct picture *picture, int64_t now_us,
                  struct grid *grid, int row, int height);
 
+/* How many columns after the first can be scrolled away until the last one is seen. */
+int screen_list_shift(const struct ui *ui, int width);
+
 /* The whole screen at now_us (CLOCK_MONOTONIC), after ui_settle. */
 void screen_render(const struct ui *ui, const struct picture *picture, int64_t now_us,
                    struct grid *grid);

@@ -230,14 +230,33 @@ static const struct column columns[] = {
     {"LEASE", 140, 6, 0, true, lease_text, lease_most},
     {"STATE", 0, 14, 0, false, state_text, NULL},
 };
-enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { COLUMNS = sizeof columns / sizeof *columns, DONE_COLUMN = 7 };
 
 /* PROGRESS says more than DONE: where there is room for it, that one goes. */
 static bool has_column(int i, int width)
 {
-    if (columns[i].text == done_text && width >= 140)
+    if (i == DONE_COLUMN && width >= 140)
         return false;
     return width >= columns[i].from;
+}
+
+/* Scrolled, the list has every column, from one on; what then has no room is further on. */
+static bool may_have(int i, int width, int shift)
+{
+    if (shift == 0)
+        return has_column(i, width);
+    int before = i - 1 - (i > DONE_COLUMN);
+    return i == 0 || (i != DONE_COLUMN && before >= shift);
+}
+
+int screen_list_shift(const struct ui *ui, int width)
+{
+    (void)ui;
+    for (int i = 0; i < COLUMNS; i++) {
+        if (i != DONE_COLUMN && !has_column(i, width))
+            return COLUMNS - 3; /* all but the first, DONE, and the one that stays in sight */
+    }
+    return 0;
 }
 
 /* The most that a column needs for all rows, so that none gets room that it leaves empty. */
@@ -275,13 +294,17 @@ static int share_out(int left, const int needs[COLUMNS], int widths[COLUMNS])
 }
 
 /* Each column's width; 0: the terminal is too narrow for it. */
-static void layout(const struct list *list, const struct grid *grid, int ret_widths[COLUMNS])
+static void layout(const struct list *list, const struct grid *grid, int shift,
+                   int ret_widths[COLUMNS])
 {
     int needs[COLUMNS], left = grid->width - MARK_WIDTH, before = 0;
+    bool full = false;
     for (int i = 0; i < COLUMNS; i++) {
-        ret_widths[i] = has_column(i, grid->width) ? columns[i].width : 0;
+        ret_widths[i] = may_have(i, grid->width, shift) ? columns[i].width : 0;
         if (ret_widths[i] && columns[i].right) /* half a number is another number */
             ret_widths[i] = needed(list, &columns[i], grid);
+        full = full || (shift > 0 && ret_widths[i] >= left);
+        ret_widths[i] = full ? 0 : ret_widths[i];
         needs[i] = ret_widths[i] && columns[i].share ? needed(list, &columns[i], grid) : 0;
         left -= ret_widths[i] ? ret_widths[i] + (i > 0) : 0;
     }
@@ -290,11 +313,11 @@ static void layout(const struct list *list, const struct grid *grid, int ret_wid
         left = left > 0 ? share_out(left, needs, ret_widths) : 0;
     } while (left > 0 && left < before);
     /* The rest is the state's, which has short words for where there is none. */
-    if (left > 0)
+    if (left > 0 && ret_widths[COLUMNS - 1])
         ret_widths[COLUMNS - 1] += left;
 }
 
-static void render_titles(const int widths[COLUMNS], struct grid *grid, int row)
+static void render_titles(const int widths[COLUMNS], int shift, struct grid *grid, int row)
 {
     int column = MARK_WIDTH;
     for (int i = 0; i < COLUMNS; i++) {
@@ -306,6 +329,8 @@ static void render_titles(const int widths[COLUMNS], struct grid *grid, int row)
             (void)grid_put(grid, row, column, widths[i], GRID_PLAIN, columns[i].title);
         column += widths[i] + 1;
     }
+    if (shift > 0)
+        (void)grid_put(grid, row, 0, 1, GRID_PLAIN, "<");
     grid_mark(grid, row, 0, grid->width, GRID_BOLD | GRID_UNDERLINE);
 }
 
@@ -380,8 +405,8 @@ void screen_list(const struct ui *ui, const struct picture *picture, int64_t now
                  struct grid *grid, int row, int height)
 {
     int widths[COLUMNS];
-    layout(&ui->list, grid, widths);
-    render_titles(widths, grid, row);
+    layout(&ui->list, grid, ui->shift, widths);
+    render_titles(widths, ui->shift, grid, row);
     if (ui->list.n == 0)
         (void)grid_put(grid, row + 1, MARK_WIDTH, grid->width - MARK_WIDTH, GRID_PLAIN,
                        nothing(ui, picture));

@@ -326,11 +326,14 @@ static int translate(wint_t key)
     static const struct {
         int curses, code;
     } keys[] = {
-        {KEY_UP, CODE_UP},        {KEY_DOWN, CODE_DOWN},     {KEY_LEFT, CODE_LEFT},
-        {KEY_RIGHT, CODE_RIGHT},  {KEY_PPAGE, CODE_PAGE_UP}, {KEY_NPAGE, CODE_PAGE_DOWN},
-        {KEY_HOME, CODE_HOME},    {KEY_END, CODE_END},       {KEY_ENTER, CODE_ENTER},
-        {KEY_F(1), CODE_F1},      {KEY_F(4), CODE_F4},       {KEY_F(6), CODE_F6},
-        {KEY_F(9), CODE_F9},      {KEY_F(10), CODE_F10},     {KEY_BACKSPACE, CODE_BACKSPACE},
+        {KEY_UP, CODE_UP},         {KEY_DOWN, CODE_DOWN},
+        {KEY_LEFT, CODE_LEFT},     {KEY_RIGHT, CODE_RIGHT},
+        {KEY_PPAGE, CODE_PAGE_UP}, {KEY_NPAGE, CODE_PAGE_DOWN},
+        {KEY_HOME, CODE_HOME},     {KEY_END, CODE_END},
+        {KEY_ENTER, CODE_ENTER},   {KEY_F(1), CODE_F1},
+        {KEY_F(4), CODE_F4},       {KEY_F(6), CODE_F6},
+        {KEY_F(5), CODE_F5},       {KEY_F(9), CODE_F9},
+        {KEY_F(10), CODE_F10},     {KEY_BACKSPACE, CODE_BACKSPACE},
         {KEY_BTAB, CODE_BACKTAB},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -354,6 +357,12 @@ int term_key(struct terminal *term)
     if (key == L'\r' || key == L'\n')
         return CODE_ENTER;
     return key == 0x7F || key == 0x08 ? CODE_BACKSPACE : (int)key;
+}
+
+void term_send(struct terminal *term, const char *sequence)
+{
+    outlet_add(&term->outlet, sequence, strlen(sequence));
+    (void)outlet_flush(&term->outlet);
 }
 
 void term_forget_keys(struct terminal *term)

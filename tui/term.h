@@ -37,6 +37,9 @@ int term_busy(struct terminal *term);
  * rest of an escape sequence (25 ms). */
 int term_key(struct terminal *term);
 
+/* A sequence that draws nothing and moves nothing, after all that was drawn before. */
+void term_send(struct terminal *term, const char *sequence);
+
 /* What was typed ahead is forgotten. */
 void term_forget_keys(struct terminal *term);
 

@@ -10,9 +10,9 @@
 #include "tui/list.h"
 #include "tui/ui_yield.h"
 
-enum { UI_TEXT_SIZE = 64, UI_MESSAGE_SIZE = 160 };
+enum { UI_TEXT_SIZE = 128, UI_MESSAGE_SIZE = 160 };
 
-enum ui_entry { ENTRY_NONE, ENTRY_FIND, ENTRY_FILTER };
+enum ui_entry { ENTRY_NONE, ENTRY_FIND, ENTRY_FILTER, ENTRY_COMMAND, ENTRY_SORT };
 
 struct ui {
     enum screen_id screen, below; /* below: where Esc leads */
@@ -27,9 +27,10 @@ struct ui {
     int page;            /* lines of content that fit */
     enum list_order order;
     bool inverted;
-    char filter[UI_TEXT_SIZE], find[UI_TEXT_SIZE];
+    char filter[UI_TEXT_SIZE], find[UI_TEXT_SIZE], path[UI_TEXT_SIZE];
+    int shift, shift_most; /* columns of the list that are scrolled away, and could be */
 
-    enum ui_entry entry; /* a text is being typed */
+    enum ui_entry entry; /* a text is being typed, or an order chosen */
     char typed[UI_TEXT_SIZE];
 
     bool may_yield;         /* --allow-yield */
@@ -47,7 +48,9 @@ enum ui_wish {
     WISH_NONE,
     WISH_QUIT,
     WISH_INTERVAL,
-    WISH_SAVE,
+    WISH_SAVE, /* to ui->path; "": to a name with the time */
+    WISH_COPY,
+    WISH_REFRESH,
     WISH_REDRAW,
     WISH_YIELD_OPEN, /* a yield of ui_row, to be asked about */
     WISH_YIELD_SEND, /* what was typed is confirmed */

@@ -121,7 +121,12 @@ def test_filter_and_sort(top):
     top.wait("sort attention inverted")
     assert top.screen().index("advisory/703") < top.screen().index("advisory/700")
     top.keys(">")
+    top.wait(r"Sort by \[attention\] duty owner held wait")
+    top.keys("Right")
     top.wait("sort duty inverted")
+    top.keys("w")
+    top.wait("sort wait inverted")
+    assert "Sort by" not in top.screen()
 
 
 def test_pause_keeps_the_picture(top, pg):

@@ -106,6 +106,10 @@ static const struct {
     {"list-find", "/vac\nx/nope\n", 12, false, false},
     {"list-typing", "/re", 12, false, false},
     {"list-low", "G", 10, true, false},
+    {"list-shifted", "]]", 14, false, false},
+    {"list-shifted-far", "]]]]]]]]]]]]]", 14, false, false},
+    {"list-sorting", ">o>", 12, false, false},
+    {"list-command", ":sort h", 12, false, false},
     {"servers", "", 24, true, false},
     {"duty", "/invoice\n\n", 34, false, true},
     {"duty-low", "/invoice\n\nG", 10, false, false},
@@ -115,7 +119,7 @@ static const struct {
     {"events", "e", 14, false, true},
     {"events-low", "e", 10, true, false},
     {"locks", "u", 24, true, false},
-    {"help", "?", 50, false, true},
+    {"help", "?", 72, false, true},
     {"help-low", "?G", 10, false, false},
 };
 
