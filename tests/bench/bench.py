@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Measures the programs beside their peers in one run and prints a table; no verdict but the limits they must reach.
 
-Usage: scripts/bench [NAME...]   with NAME of: scrape wall rate poll idle memory many (the exporter), tui (pgleader)
+Usage: scripts/bench [NAME...]   with NAME of: scrape wall rate poll idle memory many (the exporter), tui ledger (pgleader)
 """
 
 import statistics
@@ -17,7 +17,7 @@ from . import peers, table
 from .load import Load, cluster, named_config
 from .measure import Scraper, cpu_ms, rss_mb, series, serving, wall_ms
 from .table import at_most, peer, report
-from .tui import bench_tui
+from .tui import bench_ledger, bench_tui
 
 
 def ready(exporter):
@@ -197,7 +197,8 @@ def bench_many(pg):
 
 
 BENCHES = {"scrape": bench_scrape, "wall": bench_wall, "rate": bench_rate, "poll": bench_poll, "idle": bench_idle,
-           "memory": bench_memory, "many": bench_many, "tui": bench_tui}
+           "memory": bench_memory, "many": bench_many, "tui": bench_tui,
+           "ledger": bench_ledger}
 
 
 def main(names):

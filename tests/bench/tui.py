@@ -155,4 +155,3 @@ def bench_tui(pg):
         bench_keys(config)
         bench_idle_many(pg, config)
         bench_yield(pg, f"beside {MANY} locks")
-    bench_ledger(pg)
