@@ -81,11 +81,12 @@ enum ui_wish ui_start_yield(struct ui *ui)
 /* Esc in the dialog and in the watch: what is under way goes on. */
 static enum ui_wish leave_yield(struct ui *ui)
 {
-    bool ends = form_is_dialog(&ui->form) || ui->form.view->phase == PHASE_DONE;
+    enum yield_phase phase = ui->form.view->phase;
+    bool ends = phase <= PHASE_ASKING || phase == PHASE_DONE;
     ui->screen = SCREEN_DUTY;
     ui->below = SCREEN_LIST;
     ui->scroll = 0;
-    if (ui->form.view->phase <= PHASE_ASKING)
+    if (phase <= PHASE_ASKING)
         ui_say(ui, "Cancelled: nothing was sent");
     return ends ? WISH_YIELD_END : WISH_NONE;
 }
@@ -93,7 +94,7 @@ static enum ui_wish leave_yield(struct ui *ui)
 static enum ui_wish press(struct ui *ui)
 {
     struct yield_form *form = &ui->form;
-    if (form->focus == FORM_CANCEL || form->view->phase == PHASE_DONE)
+    if (form->focus == FORM_CANCEL || form->view->phase > PHASE_ASKING)
         return leave_yield(ui);
     if (form->focus != FORM_YIELD) {
         form_move(form, 1);

@@ -17,8 +17,8 @@ void form_open(struct yield_form *form, const struct yield_view *view)
 bool form_is_dialog(const struct yield_form *form)
 {
     const struct yield_view *view = form->view;
-    return view && (view->phase <= PHASE_ASKING ||
-                    (view->phase == PHASE_DONE && view->end != END_OUTCOME && view->intent < 0));
+    return view && (view->phase <= PHASE_ASKING || (view->phase >= PHASE_RECORDING &&
+                                                    view->end != END_OUTCOME && view->intent < 0));
 }
 
 bool form_is_open(const struct yield_form *form)

@@ -237,8 +237,8 @@ static void part(struct yielding *yielding)
 void yielding_free(struct yielding *yielding)
 {
     if (yielding->yield) {
-        bool sent = !form_is_dialog(&yielding->ui->form) && !is_over(yielding);
-        if (sent)
+        bool asked = yielding->ui->form.view->phase > PHASE_ASKING;
+        if (asked && !is_over(yielding))
             part(yielding);
         else
             yielding_end(yielding);

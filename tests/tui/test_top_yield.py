@@ -17,7 +17,7 @@ from tests.support.kit import register, term, wait_holder
 from tests.support.scene import SEED_LEASE, pid_of, take_lease, waiting
 from tests.support.terminal import Pty, Tmux
 from tests.support.wait import wait_until
-from tests.support.yields import alive, audit, begin, key_of, oncall, prepare, signaller, stranger, wait_gone
+from tests.support.yields import alive, audit, begin, key_of, oncall, prepare, refusals, signaller, stranger, wait_gone
 
 ANSWERS_WITHIN = 1.0 if os.environ.get("PGLEADER_VARIANT") else 0.1
 
@@ -301,3 +301,18 @@ def test_a_frozen_server_freezes_no_dialog(request):
             finally:
                 own.signal_all(signal.SIGCONT)
             nothing_was_sent(own, duty, leader)
+
+
+def test_a_refusal_after_the_confirmation_is_audited(pg, request):
+    """What the person saw allowed it, and the fresh look that decides does not."""
+    with led(pg, request) as (duty, leader, generation), opened(pg, duty) as t:
+        t.send(f"\tnode-a\t{duty} {generation}\t".encode())
+        t.wait(b"sends it")
+        os.kill(t.pid, signal.SIGSTOP)
+        pg.sql("update pgleader.duty set yieldable = false where duty = %s", (duty,))
+        t.send(b"\r")
+        os.kill(t.pid, signal.SIGCONT)
+        t.wait(b"Refused by guard yieldable")
+        guard, _, reason = wait_until(lambda: refusals(pg, duty), "the refusal is in the audit")[0]
+        assert (guard, reason) == ("yieldable", "node-a")
+        nothing_was_sent(pg, duty, leader)
