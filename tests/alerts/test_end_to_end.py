@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: PostgreSQL
-# ctest: serial
 """Each alert that a real fault can cause is caused, arrives at a webhook with its links, and resolves once the remedy was
 carried out: PostgreSQL, candidates, exporter, Prometheus with the shipped rules made faster, Alertmanager."""
 
