@@ -23,7 +23,22 @@ def fault(alert, **labels):
     return keep
 
 
-# The first two take longest, and therefore begin first.
+def by_lease(scene, duty):
+    scene.pg.sql(f"select pgleader.register_duty('{duty}', lease_table => 'pgleader.lease', lease_row => '{duty}', team => 'e2e')")
+
+
+# The first three take longest, and therefore begin first.
+@fault("PgleaderLeaseNotRenewed", duty="e2e/renewal")
+def not_renewed(scene):
+    """A holder that is stuck: the last quarter of its lease begins."""
+    by_lease(scene, "e2e/renewal")
+    holder = scene.session()
+    generation, = holder.execute("select pgleader.acquire_lease('e2e/renewal', 'stuck', '80 seconds')").fetchone()
+    yield
+    holder.execute("select pgleader.renew_lease('e2e/renewal', 'stuck', %s, '80 seconds')", (generation,))
+    yield
+
+
 @fault("PgleaderUnregisteredLocks", server="main")
 def unregistered(scene):
     stranger = scene.session(4711, "stranger")
@@ -215,34 +230,12 @@ def slow(scene):
     yield
 
 
-def by_lease(scene, duty):
-    scene.pg.sql(f"select pgleader.register_duty('{duty}', lease_table => 'pgleader.lease', lease_row => '{duty}', team => 'e2e')")
-
-
 @fault("PgleaderLeaseExpired", duty="e2e/expired")
 def expired(scene):
     by_lease(scene, "e2e/expired")
     scene.session().execute("select pgleader.acquire_lease('e2e/expired', 'gone', '1 second')")
     yield
     scene.candidate("e2e/expired", "next", options=["--lease=pgleader.lease:e2e/expired"])
-    yield
-
-
-@fault("PgleaderLeaseNotRenewed", duty="e2e/renewal")
-def not_renewed(scene):
-    """A worker that renews in the last moment, always."""
-    by_lease(scene, "e2e/renewal")
-    scene.session().execute("select pgleader.acquire_lease('e2e/renewal', 'late', '20 seconds')")
-    writer = scene.session(user="postgres")
-
-    def renew():
-        writer.execute("update pgleader.lease set renewed_at = clock_timestamp() - interval '17 s', "
-                       "expires_at = clock_timestamp() + interval '3 s' where job_name = 'e2e/renewal'")
-        time.sleep(0.2)
-    stop = scene.background(renew)
-    yield
-    stop()
-    scene.candidate("e2e/renewal", "next", options=["--lease=pgleader.lease:e2e/renewal"])
     yield
 
 
