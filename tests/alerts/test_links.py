@@ -21,3 +21,8 @@ def test_the_dashboard_and_its_variables_exist(alert):
     board = DASHBOARDS[url.path.removeprefix("/d/")]
     variables = {variable["name"] for variable in board["templating"]["list"]}
     assert {name.removeprefix("var-") for name in parse_qs(url.query)} <= variables
+
+
+def test_each_alert_has_its_page_and_each_page_its_alert():
+    pages = {path.stem for path in (ROOT / "runbook/alerts").glob("*.md")}
+    assert pages == {alert["alert"] for alert in alerts()}
