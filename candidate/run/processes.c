@@ -52,8 +52,7 @@ static bool visit_child(void *context, const struct process *process)
     return process->parent != getpid() || filter->visit(filter->context, process);
 }
 
-/* The kernel's own list is short, but not every kernel has it. It loses nobody while it is read:
- * who ends stays in it until we reap. */
+/* The kernel's own list is short, but not every kernel has it. */
 void processes_each_child(bool (*visit)(void *context, const struct process *process),
                           void *context)
 {

@@ -142,11 +142,12 @@ static void reap_orphans(const struct work *work)
     }
 }
 
-/* True if nothing is left. */
+/* True if nothing is left. The kernel's list may pass over a child while others come and go: proc(5)
+ * promises it whole only while none of them ends, so that one empty look is not believed. */
 static bool finish(struct work *work, int signo)
 {
     pid_t pid = work->child.pid;
-    if (sweep_children(work, signo))
+    if (sweep_children(work, signo) || sweep_children(work, signo))
         return false;
     guard_tell(work->guard, (struct guard_note){0});
     (void)waitpid(pid, &work->wait_status, 0);
