@@ -142,8 +142,9 @@ static void reap_orphans(const struct work *work)
     }
 }
 
-/* True if nothing is left. The kernel's list may pass over a child while others come and go: proc(5)
- * promises it whole only while none of them ends, so that one empty look is not believed. */
+/* True if nothing is left. The kernel's list may pass over a child while others come and go:
+ * proc(5) promises it whole only while none of them ends, so that one empty look is not believed.
+ */
 static bool finish(struct work *work, int signo)
 {
     pid_t pid = work->child.pid;
