@@ -5,7 +5,7 @@ from . import promql
 from .page import dashboard, link_to
 from .panels import dashed, label, number, override, series, stat, steps, table, timeline, told
 from .promql import DUTY, SERVER, raw
-from .words import (AGREE, BAD, EXPECTED, FRESH, GOOD, MOVING, NONE_IS_GOOD, NONE_KNOWN, ODD, PAUSED, POOLED, ROLE, STATES, TERM, WARN,
+from .words import (AGREE, ANSWERS, BAD, EXPECTED, FRESH, GOOD, GREY, MOVING, NONE_IS_GOOD, NONE_KNOWN, ODD, PAUSED, POOLED, ROLE, STATES, TERM, WARN,
                     WORKS, YES_IS_GOOD)
 
 
@@ -30,8 +30,11 @@ RUNNING = f"{duty('run_active')} == 1"
 STATE = (f"{duty('duty_state')} > 0 or 6 + 0 * {duty('duty_state')} or 2 - {duty('leader_held')}"
          f" or 6 + 0 * max by (server, duty) (last_over_time({raw('duty_info', DUTY)}[1h]))")
 PART = f"{duty('progress_age_seconds')} / {duty('duty_stall_after_seconds')}"
+LEADER = f"""max by (holder) ({promql.holder(DUTY)})
+or max by (holder) (label_replace({raw('leader_held', DUTY)} == 0, "holder", "nobody", "", ""))
+or on () label_replace(vector(-1), "holder", "unknown", "", "")"""
 OWNER = f"max by (server, duty, holder, usename, client_addr) ({raw('owner_info', DUTY)})"
-ABOUT = f"max by (server, duty, mechanism, source, key, team) ({raw('duty_info', DUTY)})"
+ABOUT = f"max by (server, duty, mechanism, key, team) ({raw('duty_info', DUTY)})"
 LIMIT = steps((None, GOOD), (1, BAD))
 
 
@@ -43,8 +46,8 @@ def glance():
             ["PgleaderNoLeader", "PgleaderStalled", "PgleaderContested"]), STATE, mappings=STATES)),
         (6, stat("Leader", told(
             "Who leads now, by pg_locks or by the lease's row; nothing else says who leads.", "one name.",
-            "no data: nobody leads, or nobody can tell; State says which.", ["PgleaderNoLeader"]),
-            f"max by (holder) ({raw('owner_info', DUTY)})", legend="{{holder}}", show="name")),
+            "**nobody**; **unknown** where nobody can tell.", ["PgleaderNoLeader"]),
+            LEADER, thresholds=steps((None, GREY), (0, BAD), (1, GOOD)), legend="{{holder}}", show="name")),
         (3, stat("Generation", told(
             "Generation of the present term, which fenced work carries. It only ever rises.", "a number, rising with each term.",
             "a smaller one than before. No data where there is no ledger.", ["PgleaderGenerationBackwards"]),
@@ -68,16 +71,16 @@ def who():
         "The state of the duty, and below it each leader with the time that it led. A gap is a time at which nobody could tell.",
         "long bands.", "gaps between leaders, many short bands, VACANT, CONTESTED.",
         ["PgleaderNoLeader", "PgleaderFlapping", "PgleaderPeriodicFlapping"]),
-        [(f"{duty('duty_state')} or 2 - {duty('leader_held')}", "state"), (f"max by (holder) ({raw('owner_info', DUTY)})", "{{holder}}")], STATES)
+        [(f"{duty('duty_state')} or 2 - {duty('leader_held')}", "state"), (f"max by (holder) ({promql.holder(DUTY)})", "{{holder}}")], STATES)
     leader = table("The leader and the duty", told(
         "The session that leads, and what the duty is. `pgleader status` shows the same in a terminal.",
         "one row.", "none: nobody leads. Two for a moment: two exporters read around a takeover.",
         ["PgleaderNoLeader", "PgleaderOwnerPooled"]), [
-            label("Leader", "holder", OWNER), label("Role", "usename", OWNER, width=95),
+            label("Leader", "holder", OWNER), label("Role", "usename", OWNER, width=110),
             label("From", "client_addr", OWNER, width=110), number("pid", duty("owner_pid"), width=75),
-            number("Session since", f"1000 * {duty('owner_backend_start_timestamp_seconds')}", "dateTimeAsIso", width=155),
-            number("Acquired", f"1000 * {duty('acquired_timestamp_seconds')}", "dateTimeAsIso", width=155),
-            label("Mechanism", "mechanism", ABOUT, width=85), label("Key", "key", ABOUT), label("Known from", "source", ABOUT, width=90),
+            number("Session since", f"1000 * {duty('owner_backend_start_timestamp_seconds')}", "dateTimeAsIso", width=168),
+            number("Acquired", f"1000 * {duty('acquired_timestamp_seconds')}", "dateTimeAsIso", width=168),
+            label("Mechanism", "mechanism", ABOUT, width=85), label("Key", "key", ABOUT),
             label("Team", "team", ABOUT, width=80), number("Alerts", duty("duty_alerts_paused"), mappings=PAUSED, width=75),
         ])
     least = duty("acquisition_age_seconds")
@@ -146,7 +149,7 @@ def moving():
 
 
 def checks():
-    """Rows of (question, 1 for yes)."""
+    """Rows of (question, 1 for yes and 0 for no; of the work, 3 while a run goes on and else 2)."""
     of_server = f"and on (server) {server('up')}"
     return [
         ("Somebody leads it", duty("leader_held")),
@@ -154,7 +157,7 @@ def checks():
         ("The session is direct, not pooled", f"1 - {duty('owner_pooled')}"),
         ("The term is in the ledger", duty("term_begun")),
         ("Ledger and lock agree", f"1 - {duty('ledger_mismatch')}"),
-        ("Between two runs", f"1 - {duty('run_active')}"),
+        ("The work", f"2 + {duty('run_active')}"),
         ("No takeover within 5 minutes", f"{since('last_takeover_timestamp_seconds')} >= bool 300 {of_server}"),
         ("The server is a primary", f"1 - {server('in_recovery')}"),
         ("Ages and addresses are visible", server("privileged")),
@@ -165,10 +168,10 @@ def safe():
     listed = "\nor ".join(f'label_replace({expr}, "check", "{i} {words}", "", "")' for i, (words, expr) in enumerate(checks(), 1))
     asked = table("What a yield would meet", told(
         "What `pgleader yield` will ask; it asks again, of the server itself, when you run it. What cannot be known has no row.",
-        "yes throughout.", "**NO**: read `runbook/yield.md` first. A run that goes on is resumed by the successor.",
+        "yes throughout, between runs.", "**NO**: read `runbook/yield.md` first. A run that goes on is resumed by the successor.",
         ["PgleaderNoSuccessor", "PgleaderOwnerPooled", "PgleaderContested"]),
-        [label("Check", "check"), number("Answer", f"sort_desc(max by (check) ({listed}))", mappings=YES_IS_GOOD, width=90)])
-    asked["options"]["sortBy"] = [{"displayName": "Check", "desc": False}]
+        [label("Check", "check"), number("Answer", f"max by (check) ({listed})", mappings=ANSWERS, width=110)])
+    asked["transformations"].insert(0, {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": "check", "desc": False}]}})
     lower, upper = duty("last_takeover_lower_bound_seconds"), duty("last_takeover_seconds")
     last = series("Last takeover", told(
         "How long the duty was without a leader in its last takeover: at least, and at most. Alerts use the lower bound.",

@@ -23,7 +23,8 @@ RUNNING = f"{raw('run_active', promql.DUTIES)} == 1"
 LATE = f"{raw('run_deadline_timestamp_seconds', promql.DUTIES)} < {OF_SERVER} {clock()} and {RUNNING}"
 OVERDUE = (f"-1 * ({raw('last_run_finished_timestamp_seconds', promql.DUTIES)} - {OF_SERVER} {clock()})"
            f" > {raw('duty_run_every_seconds', promql.DUTIES)}")
-STALLED = f"count(max by (server, duty) ({raw('duty_state', promql.DUTIES)} == 3 or {LATE} or {OVERDUE}))"
+HELD = f"and on (job, instance, server, duty) {raw('leader_held', promql.DUTIES)} == 1"
+STALLED = f"count(max by (server, duty) ({raw('duty_state', promql.DUTIES)} == 3 or ({LATE} or {OVERDUE}) {HELD}))"
 NO_SUCCESSOR = f"{duty('candidates')} < {duty('duty_min_candidates')}"
 DIFFER = f"{duty('duty_state')} == 4 or {duty('ledger_mismatch')} == 1 or {duty('owners')} > 1"
 UNSEEN = f"max by (server) (last_over_time({raw('up', SERVERS)}[1h])) unless {FRESH_SERVERS}"
@@ -68,20 +69,20 @@ def glance():
 
 
 def who():
-    owner = f"max by (server, duty, holder) ({raw('owner_info', promql.DUTIES)})"
+    owner = f"max by (server, duty, holder) ({promql.holder(promql.DUTIES)})"
     team = f"max by (server, duty, team) ({raw('duty_info', promql.DUTIES)}) and on (server, duty) {raw('leader_held', promql.DUTIES)}"
     leaders = table("Who leads", told(
         "One row for each duty, what needs attention first. A duty's name leads to its own page.",
         "state **led**, one holder, a few candidates.",
         "**VACANT**, **STALLED**, **CONTESTED**; **unknown** says that nobody can tell, and is not old data.",
         ["PgleaderNoLeader", "PgleaderStalled", "PgleaderContested"]), [
-            number("State", STATE, mappings=STATES, width=100, loud=True), label("Server", "server", width=110),
-            label("Duty", "duty", link=DUTY_PAGE), label("Leader", "holder", owner), number("Generation", duty("generation"), width=120),
-            number("Led for", duty("acquisition_age_seconds"), "dtdurations", width=105),
-            number("Candidates", duty("candidates"), width=95), number("Waiting", duty("waiters"), width=75),
-            number("Longest wait", f"{duty('oldest_wait_seconds')} or 0 * {duty('waiters')}", "s", width=100),
-            number("No progress for", duty("progress_age_seconds"), "s", width=120),
-            number("Alerts", duty("duty_alerts_paused"), mappings=PAUSED, width=75), label("Team", "team", team, width=85),
+            number("State", STATE, mappings=STATES, width=95, loud=True), label("Server", "server", width=100),
+            label("Duty", "duty", link=DUTY_PAGE), label("Leader", "holder", owner), number("Generation", duty("generation"), width=115),
+            number("Led for", duty("acquisition_age_seconds"), "dtdurations", width=95),
+            number("Candidates", duty("candidates"), width=90), number("Waiting", duty("waiters"), width=70),
+            number("Longest wait", f"{duty('oldest_wait_seconds')} or 0 * {duty('waiters')}", "s", width=95),
+            number("No progress", duty("progress_age_seconds"), "s", width=100),
+            number("Alerts", duty("duty_alerts_paused"), mappings=PAUSED, width=70), label("Team", "team", team, width=75),
         ], sort=["State"])
     state, ends = raw("duty_state", promql.DUTIES), f"{raw('duty_state', promql.DUTIES)} @ end()"
     gained = f"{raw('acquired_timestamp_seconds', promql.DUTIES)} @ end()"
@@ -97,7 +98,7 @@ def who():
         [(f"max by (server, duty) ({state} and on (server, duty) {chosen})", "{{server}} {{duty}}"),
          (f"2 - max by (server, duty) ({found} and on (server, duty) {first})", "{{server}} {{duty}}, discovered")],
         STATES)
-    return ("1 · Who owns it now?", [(10, [(24, leaders)]), (9, [(24, states | {"maxDataPoints": 60})])])
+    return ("1 · Who owns it now?", [(9, [(24, leaders)]), (8, [(24, states | {"maxDataPoints": 60})])])
 
 
 def waiting():

@@ -102,7 +102,7 @@ def table(title, description, columns, sort=()):
     # Grafana names the values of a query after its letter, but not where it is the only one.
     values = {expr: f"Value #{letter}" if len(queries) > 1 else "Value" for expr, letter in letters.items()}
     named = {name or values[expr]: name_shown for name_shown, expr, name, _ in columns}
-    hidden = {"Time": True} | {value: True for value in values.values() if value not in named}
+    hidden = {name: True for name in ("Time", "server", "duty", *values.values()) if name not in named}
     organize = {"excludeByName": hidden, "indexByName": {name: i for i, name in enumerate(named)}, "renameByName": named}
     overrides = [override(name_shown, *properties) for name_shown, _, _, properties in columns if properties]
     defaults = {"custom": {"align": "left", "filterable": False, "cellOptions": {"type": "auto"}}, "noValue": "–",

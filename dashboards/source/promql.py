@@ -21,6 +21,11 @@ def duty(name, where=DUTIES):
     return f"max by (server, duty) ({raw(name, where)})"
 
 
+def holder(where):
+    """Who leads. A session of the kit is named pgleader:DUTY:INSTANCE; the instance is what people look for."""
+    return f'label_replace({raw("owner_info", where)}, "holder", "$1", "holder", "pgleader:.+:(.+)")'
+
+
 def now(where=SERVERS):
     """The clock of each server at its last poll: neither Prometheus's clock nor ours has a part in it."""
     return (f"max by (server) ({raw('last_success_timestamp_seconds', where)}"

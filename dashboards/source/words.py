@@ -40,7 +40,7 @@ STATES = mapped((0, "unknown", GREY), (1, "led", GOOD), (2, "VACANT", BAD), (3, 
                 (5, "yielding", MOVING), (6, "unknown", GREY), UNKNOWN)
 NONE_IS_GOOD = mapped((0, "none", GOOD), (None, NO_DATA, GREY))
 YES_IS_GOOD = mapped((1, "yes", GOOD), (0, "NO", BAD), UNKNOWN)
-YES_IS_BAD = mapped((0, "no", GOOD), (1, "YES", BAD), UNKNOWN)
+ANSWERS = mapped((1, "yes", GOOD), (0, "NO", BAD), (2, "between runs", GOOD), (3, "run going on", WARN), UNKNOWN)
 POOLED = mapped((0, "direct", GOOD), (1, "POOLED", BAD), UNKNOWN)
 TERM = mapped((1, "begun", GOOD), (0, "NOT BEGUN", WARN), (None, "no ledger", GREY))
 AGREE = mapped((0, "agree", GOOD), (1, "DIFFER", BAD), (None, "no ledger", GREY))

@@ -175,8 +175,8 @@ def about(duty):
 
 
 def of_owner(duty, i, since, _, holder):
-    name = "" if duty.kind == "lease" else f"pgleader:{duty.name}:{holder}"
-    yield "owner_info", {"holder": holder, "application_name": name, "usename": "worker", "client_addr": f"10.0.4.{i + 7}"}, 1
+    name = {"lease": "", "lock": f"pgleader:{duty.name}:{holder}", "discovery": holder}[duty.kind]
+    yield "owner_info", {"holder": name or holder, "application_name": name, "usename": "worker", "client_addr": f"10.0.4.{i + 7}"}, 1
     if duty.kind != "lease":
         yield "owner_pid", {}, 4100 + i
     if duty.kind == "lock":
@@ -242,15 +242,17 @@ def of_term(duty, term, t):
 
 def of_run(duty, term, t):
     """A run begins every run_seconds and rests for a tenth of them; it stands while nobody leads, and while it is stalled."""
-    still = duty.stalled if within(duty.stalled, t) else None
-    moved = still[0] if still else t
+    moved = t
+    if within(duty.stalled, t):
+        moved = duty.stalled[0]
+    elif term is None:
+        moved = max(until for _, until, _ in duty.terms if until is not None and until <= t)
     began = moved // duty.run_seconds * duty.run_seconds
     part = min((moved - began) / (0.9 * duty.run_seconds), 1)
-    active = part < 1 and term is not None
-    yield "run_active", {}, int(active)
-    if active or part < 1:
+    yield "run_active", {}, int(part < 1)
+    if part < 1:
         yield from [("run_cursor", {}, int(200 * part)), ("run_target", {}, 200), ("run_started_timestamp_seconds", {}, START + began),
-                    ("run_advanced_timestamp_seconds", {}, START + moved - 1),
-                    ("run_deadline_timestamp_seconds", {}, START + began + 2 * duty.run_seconds), ("progress_age_seconds", {}, t - moved + 1)]
+                    ("run_advanced_timestamp_seconds", {}, START + moved - 1), ("progress_age_seconds", {}, t - moved + 1),
+                    ("run_deadline_timestamp_seconds", {}, START + began + 2 * duty.run_seconds)]
     finished = began - 0.1 * duty.run_seconds if part < 1 else began + 0.9 * duty.run_seconds
     yield from [("last_run_finished_timestamp_seconds", {}, START + finished), ("last_run_cursor", {}, 200)]

@@ -57,6 +57,8 @@ class Reader:
             name, form = found[1] or found[2] or found[4], found[3]
             if name in built_in:
                 return built_in[name]
+            if name.isdigit():
+                return found[0]  # label_replace's
             assert form in (None, "raw"), f"no test knows the format {form}"
             value = self.choices[name]
             return value if form == "raw" else asked(self.variables[name], value)

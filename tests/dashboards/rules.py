@@ -148,7 +148,8 @@ def variables_exist_rule(dashboard):
     """Ours: every $name is a variable of the page or one of Grafana's."""
     names = {v["name"] for v in dashboard["templating"]["list"]} | BUILT_IN
     text = json.dumps(dashboard)
-    yield from sorted({m[1] or m[2] or m[4] for m in VARIABLE.finditer(text)} - names)
+    used = {m[1] or m[2] or m[4] for m in VARIABLE.finditer(text)}
+    yield from sorted(name for name in used - names if not name.isdigit())  # $1 is label_replace's
 
 
 def legend_rule(dashboard):
@@ -201,13 +202,14 @@ def metrics_exist_rule(dashboard):
 
 
 def table_columns_rule(dashboard):
-    """Ours: every column that is named, sorted by or given a unit is one that the table shows."""
+    """Ours: every column that is named, sorted by or given a unit is one that the table shows, and no label is by chance."""
     for panel in panels(dashboard):
         if panel["type"] == "table":
             organize = panel["transformations"][-1]["options"]
             shown = set(organize["renameByName"].values())
             named = {o["matcher"]["options"] for o in panel["fieldConfig"]["overrides"]} | {s["displayName"] for s in panel["options"]["sortBy"]}
-            if named - shown or len(shown) < len(organize["renameByName"]):
+            settled = {"server", "duty"} <= set(organize["renameByName"]) | set(organize["excludeByName"])
+            if named - shown or len(shown) < len(organize["renameByName"]) or not settled:
                 yield f"{panel['title']}: {sorted(named - shown)}"
 
 

@@ -35,7 +35,7 @@ NO_TAKEOVER_TODAY = {"Takeovers of this server within a day"}
 NO_QUEUE = {"Candidates", "Candidates and waiters", "Longest wait for the lock"}
 DISCOVERED = {"Led for at least", "Acquisition age", "Ledger, term and pooler", "Changes, by rule", "Candidates",
               "Longest wait for the lock"}
-NOBODY = {"Leader", "Generation", "Led for at least"}
+NOBODY = {"Generation", "Led for at least"}
 AWAY = {*NOBODY, "Candidates", "Stall limit used", "The leader and the duty", "What a yield would meet"}
 OF_A_LOCK = IS_A_LOCK | NEVER_HELD_BACK
 OF_A_STRAY = DISCOVERED | LEDGERLESS | NO_RUNS | NOTHING_DECLARED | OF_A_LOCK
