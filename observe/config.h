@@ -75,6 +75,7 @@ struct config {
     bool discovery_enabled;
     int64_t discovery_after_us;
     int discovery_limit;
+    struct lock_key discovery_key; /* only this one, if its objsubid is set */
     int64_t poll_interval_us;
 };
 

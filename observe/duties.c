@@ -230,11 +230,11 @@ static bool add_discovered(struct list *list, size_t n_named, struct lock_key ke
 {
     char text[LOCK_KEY_TEXT_SIZE];
     lock_key_format(key, text);
-    const char *name = arena_printf(arena, "advisory/%s", text);
+    const char *name = arena_printf(arena, DISCOVERED "%s", text);
     if (n_named > 0 && bsearch(name, list->entries, n_named, sizeof *list->entries, compare_name))
         return false;
     list->entries[list->n++] = (struct entry){.name = name,
-                                              .key_text = name + strlen("advisory/"),
+                                              .key_text = name + strlen(DISCOVERED),
                                               .source = SOURCE_DISCOVERY,
                                               .key = key};
     return true;
@@ -272,6 +272,11 @@ static struct key_set keep_discovered(const struct snapshot *snapshot,
     return members;
 }
 
+static bool is_sought(const struct config *config, struct lock_key key)
+{
+    return config->discovery_key.objsubid == 0 || lock_key_equal(config->discovery_key, key);
+}
+
 /* Locks that one session has held long enough join, while there is room. */
 static void discover(struct list *list, const struct snapshot *snapshot,
                      const struct key_set *members, const struct config *config)
@@ -284,7 +289,8 @@ static void discover(struct list *list, const struct snapshot *snapshot,
         const struct watched_lock *lock = &snapshot->watched[i];
         int64_t held_us = snapshot->read_lower_us - lock->since_us;
         bool long_enough = config->discovery_after_us == 0 || held_us >= config->discovery_after_us;
-        if (!long_enough || lock_key_equal(lock->key, last) || key_in(members, lock->key))
+        if (!long_enough || !is_sought(config, lock->key) || lock_key_equal(lock->key, last) ||
+            key_in(members, lock->key))
             continue;
         room -= add_discovered(list, n_named, lock->key, snapshot->arena);
         last = lock->key;

@@ -9,6 +9,9 @@
 #include "observe/sessions.h"
 #include "observe/snapshot.h"
 
+/* What the name of a discovered duty begins with; its key follows. */
+#define DISCOVERED "advisory/"
+
 struct definitions {
     const struct config_duty *registry; /* the ledger's, of its last good reading */
     size_t n_registry;

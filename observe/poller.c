@@ -36,14 +36,19 @@ static void free_watches(struct watch **watches, size_t n)
     free(watches);
 }
 
-void poller_free(struct poller *poller)
+struct config *poller_stop(struct poller *poller)
 {
-    if (!poller)
-        return;
+    struct config *config = poller->config;
     free_watches(poller->watches, poller->n);
-    config_free(poller->config);
     free(poller->application_name);
     free(poller);
+    return config;
+}
+
+void poller_free(struct poller *poller)
+{
+    if (poller)
+        config_free(poller_stop(poller));
 }
 
 void poller_set_config(struct poller *poller, struct config *config)

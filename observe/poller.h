@@ -28,7 +28,10 @@ struct poller;
 /* application_name names the sessions. The board must outlive the poller. */
 struct poller *poller_new(struct board *board, const char *application_name,
                           const struct poller_hooks *hooks);
-void poller_free(struct poller *poller);
+void poller_free(struct poller *poller); /* NULL is fine */
+
+/* Frees the poller, but what it watched is the caller's now. */
+struct config *poller_stop(struct poller *poller) MUSTCHECK;
 
 /* Watches what config says from now on, and owns it. A server that stays keeps its connection, its
  * last picture and its counters. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "observe/duties.h"
 #include "tui/command.h"
 #include "tui/servers.h"
 #include "tui/status_look.h"
@@ -144,7 +145,7 @@ static void complain(const struct arguments *arguments, const struct status_view
         complain_of_server(view, i);
     for (size_t i = 0; i < view->n_missing; i++) {
         const char *duty = view->missing[i];
-        bool lock = strncmp(duty, "advisory/", strlen("advisory/")) == 0;
+        bool lock = strncmp(duty, DISCOVERED, strlen(DISCOVERED)) == 0;
         say("pgleader status: could not find duty \"%s\": no server that was read knows it", duty);
         say("hint: %s", lock ? "a lock that nobody has named is known only while it is held."
                              : "`pgleader status` without a DUTY lists those that are known.");

@@ -33,12 +33,18 @@ struct status_look *status_look_new(struct config *config)
     return look;
 }
 
-void status_look_free(struct status_look *look)
+struct config *status_look_stop(struct status_look *look)
 {
-    poller_free(look->poller);
+    struct config *config = poller_stop(look->poller);
     board_free(look->board);
     free(look->fds);
     free(look);
+    return config;
+}
+
+void status_look_free(struct status_look *look)
+{
+    config_free(status_look_stop(look));
 }
 
 static uint64_t attempts(const struct poll_stats *stats)

@@ -13,6 +13,9 @@ struct status_look;
 struct status_look *status_look_new(struct config *config);
 void status_look_free(struct status_look *look);
 
+/* Ends the look, but what it looked at is the caller's now. */
+struct config *status_look_stop(struct status_look *look) MUSTCHECK;
+
 enum status_look_end { LOOK_ENOUGH, LOOK_LATE, LOOK_STOPPED };
 
 /* Polls until every server has said all that a first look can tell, until deadline_us

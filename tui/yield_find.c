@@ -2,14 +2,16 @@
 /* Looks until the registry was read, so that a duty is not mistaken for one without a ledger. */
 #include "tui/yield_find.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/text.h"
+#include "observe/duties.h"
 #include "tui/command.h"
 #include "tui/status_look.h"
 
 static const char command[] = "yield";
 static const int64_t look_within_us = 5 * SECOND_US;
-enum { LOCKS_MOST = 16384 };
 static const int64_t look_again_us = SECOND_US / 50;
 static const int64_t poll_every_us = SECOND_US / 10; /* the second one comes soon */
 
@@ -44,11 +46,21 @@ static bool all_complete(const struct picture *picture)
     return all;
 }
 
-static void look(struct config *config, struct picture *ret_picture)
+/* Of what nobody named, only the lock that is asked for: its name is its key. */
+static void seek(struct config *config, const char *duty)
+{
+    size_t size = strlen(DISCOVERED);
+    bool by_key =
+        strncmp(duty, DISCOVERED, size) == 0 && lock_key_parse(duty + size, &config->discovery_key);
+    config->discovery_enabled = config->discovery_enabled && by_key;
+    config->discovery_limit = 1;
+    config->poll_interval_us = poll_every_us;
+}
+
+/* Gives the configuration back. */
+static struct config *look(struct config *config, struct picture *ret_picture)
 {
     int64_t deadline = clock_monotonic_us() + look_within_us;
-    config->poll_interval_us = poll_every_us;
-    config->discovery_limit = LOCKS_MOST; /* the lock that is named may be any of them */
     struct status_look *eyes = status_look_new(config);
     (void)status_look_wait(eyes, false, deadline, -1);
     status_look_take(eyes, ret_picture);
@@ -57,7 +69,7 @@ static void look(struct config *config, struct picture *ret_picture)
         (void)status_look_wait(eyes, true, clock_monotonic_us() + look_again_us, -1);
         status_look_take(eyes, ret_picture);
     }
-    status_look_free(eyes);
+    return status_look_stop(eyes);
 }
 
 /* Why a server may know the duty and could not say so; NULL where it was asked in full. */
@@ -115,12 +127,12 @@ static int pick(struct yield_place *place, const char *duty)
 
 int yield_find(const struct server_options *options, const char *duty, struct yield_place *place)
 {
-    struct config *watched = NULL; /* becomes the look's own */
+    struct config *config = NULL;
     *place = (struct yield_place){0};
-    if (!servers_read(options, command, &place->config) ||
-        !servers_read(options, command, &watched))
+    if (!servers_read(options, command, &config))
         return STATUS_USAGE;
-    look(watched, &place->picture);
+    seek(config, duty);
+    place->config = look(config, &place->picture);
     return pick(place, duty);
 }
 

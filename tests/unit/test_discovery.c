@@ -167,6 +167,19 @@ static void test_a_smaller_limit_drops_members(void **state)
     snapshot_unref(scene.last);
 }
 
+static void test_one_key_may_be_sought_alone(void **state)
+{
+    struct scene scene = scene_of(0, 1);
+    const struct held held[] = {held_by(5, 1), held_by(6, 2), held_by(7, 3)};
+    (void)state;
+    scene.config.discovery_key = lock_key_from_pair(0, 6);
+    assert_string_equal(names_in(look_at(&scene, 0, held, 3)), "");
+    scene.config.discovery_key = lock_key_from_int8(6);
+    assert_string_equal(names_in(look_at(&scene, 1, held, 3)), "advisory/6");
+    assert_int_equal(scene.last->unregistered_locks, 3);
+    snapshot_unref(scene.last);
+}
+
 /* Thousands of short random locks: not one series comes or goes. */
 static void test_short_random_locks_are_no_churn(void **state)
 {
@@ -299,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_named_locks_are_not_discovered),
         cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_watched_by_session),
+        cmocka_unit_test(test_one_key_may_be_sought_alone),
         cmocka_unit_test(test_a_name_is_given_once),
         cmocka_unit_test(test_a_clock_that_was_set_back),
     };
