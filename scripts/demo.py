@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the demo shows: the live screen on a terminal, addresses elsewhere, a takeover with --check. scripts/demo runs this."""
+"""What the demo shows: the live screen on a terminal, addresses elsewhere, a takeover with --check, an alert with --alerts.
+scripts/demo runs this."""
 
 import contextlib
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from scripts.demo_alerts import check_alert  # noqa: E402
 from scripts.demo_stage import DUTY, LEASE, STARTUP_SECONDS, UNREGISTERED_LOCK, Demo, Failed  # noqa: E402
 from tests.support.wait import DeadlinePassed  # noqa: E402
 
@@ -31,6 +33,8 @@ def describe(demo, ending):
 who leads     {demo.address('exporter')}/
 metrics       {demo.address('exporter')}/metrics
 Prometheus    {demo.address('prometheus')}/graph?{graph}
+alerts        {demo.address('prometheus')}/alerts
+Alertmanager  {demo.address('alertmanager')}/#/alerts
 the ledger    {psql} -c 'select * from pgleader.ownership'
 logs          {demo.folder}/*.log
 pgleader      export PGLEADER_CONFIG={demo.operator_config}
@@ -172,23 +176,28 @@ def check(demo):
     print(f"the takeover took {lower:.3f} to {upper:.3f} s; Prometheus showed it {seen:.1f} s after the session was ended", flush=True)
 
 
-def way(mode):
+def check_all(demo):
+    check(demo)
+    check_alert(demo)
+
+
+def way(options):
     """What is to be done with a demo that runs."""
-    if mode == "--check":
-        return check
+    if "--check" in options:
+        return check_all if "--alerts" in options else check
     return on_terminal if sys.stdin.isatty() and sys.stdout.isatty() else watch
 
 
-def main(exporter, mode=None):
+def main(exporter, *options):
     def leave(number, _):
-        raise SystemExit(0 if mode is None else 128 + number)
+        raise SystemExit(128 + number if options else 0)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     demo = Demo(exporter)
     try:
         demo.start()
-        way(mode)(demo)
+        way(options)(demo)
     except (Failed, DeadlinePassed) as error:
         print(f"demo failed: {error}", file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -81,10 +82,14 @@ poll: {{interval: 1s}}
 
 PROMETHEUS = """\
 global: {{scrape_interval: 1s}}
+rule_files: [pgleader.rules.yml]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{ports[alertmanager]}"]}}]}}]}}
 scrape_configs:
   - job_name: pgleader
     static_configs: [{{targets: ["127.0.0.1:{ports[exporter]}"]}}]
 """
+# The routes as shipped; their receivers send nothing.
+ALERTMANAGER = re.sub(r"\n    webhook_configs:\n      - url: .*", "", (ROOT / "deploy/alertmanager/alertmanager.yml").read_text())
 
 
 @dataclass(frozen=True)
@@ -100,15 +105,25 @@ class Service:
     readiness: str
 
 
+def prometheus(demo, file, port):
+    demo.put(ROOT / "alerts/pgleader.rules.yml", "pgleader.rules.yml")
+    return ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={demo.folder}/prometheus",
+            f"--web.listen-address=127.0.0.1:{port}"]
+
+
 SERVICES = (
     Service("exporter", "the exporter", 10187, ("pgleader.yml", CONFIG),
             lambda demo, file, port: [demo.put(demo.exporter, "pgleader_exporter"), f"--config.file={file}",
                                       f"--web.listen-address=127.0.0.1:{port}"],
             lambda demo: urllib.request.urlopen(f"{demo.address('exporter')}/-/ready", timeout=2).status == 200,
             "the exporter is ready"),
-    Service("prometheus", "Prometheus", 9090, ("prometheus.yml", PROMETHEUS),
-            lambda demo, file, port: ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={demo.folder}/prometheus",
-                                      f"--web.listen-address=127.0.0.1:{port}"],
+    Service("alertmanager", "Alertmanager", 9093, ("alertmanager.yml", ALERTMANAGER),
+            lambda demo, file, port: ["prometheus-alertmanager", f"--config.file={file}",
+                                      f"--storage.path={demo.folder}/alertmanager",
+                                      f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="],
+            lambda demo: urllib.request.urlopen(f"{demo.address('alertmanager')}/-/ready", timeout=2).status == 200,
+            "Alertmanager is ready"),
+    Service("prometheus", "Prometheus", 9090, ("prometheus.yml", PROMETHEUS), prometheus,
             lambda demo: demo.ask("pgleader_up") == [({"server": "demo"}, 1.0)],
             "Prometheus shows pgleader_up 1"),
 )
@@ -137,6 +152,15 @@ def port_or_other(port, what):
             other = free_port()
             print(f"port {port} is taken: {what} is on {other}", flush=True)
             return other
+
+
+def await_end(process):
+    """Of one that was told to stop; at last by force."""
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Cast:
@@ -168,16 +192,21 @@ class Cast:
             self.due.remove(entry)
             entry[1]()
 
+    def rest(self, prefix):
+        """Ends all whose names begin so: {name: what starts it again}, which nothing else does."""
+        resting = [e for e in self.running if e[0].startswith(prefix)]
+        self.running = [e for e in self.running if e not in resting]
+        for entry in resting:
+            entry[1].send_signal(entry[2])
+        for entry in resting:
+            await_end(entry[1])
+        return {entry[0]: entry[4] for entry in resting}
+
     def stop(self):
         while self.running:
             _, process, stop, *_ = self.running.pop()
-            if process.poll() is None:
-                process.send_signal(stop)
-                try:
-                    process.wait(10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            process.send_signal(stop)
+            await_end(process)
 
 
 class Stage(Cluster):

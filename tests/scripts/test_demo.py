@@ -19,7 +19,7 @@ from tests.support.terminal import Tmux
 from tests.support.wait import wait_until
 
 EXPORTER = Path(os.environ.get("PGLEADER_BIN", ROOT / "build/dev/bin"), "pgleader_exporter")
-PORTS = (10187, 9090)
+PORTS = (10187, 9093, 9090)
 
 
 # The demo without installing and building.
@@ -57,13 +57,14 @@ def gone(cast):
 def full_cast(pid):
     cast = descendants(pid)
     words = "\n".join(cast.values())
-    wanted = ["postgres -D", "pgleader-run --duty=jobs/", "pgleader-run --duty=reports/", "pgleader_exporter", "prometheus"]
+    wanted = ["postgres -D", "pgleader-run --duty=jobs/", "pgleader-run --duty=reports/", "pgleader_exporter", "prometheus-alertmanager --",
+              "prometheus --"]
     return cast if all(word in words for word in wanted) else None
 
 
 @pytest.fixture
 def taken_ports():
-    """Somebody else listens on the two default ports."""
+    """Somebody else listens on the default ports."""
     listeners = []
     for port in PORTS:
         s = socket.socket()
@@ -126,7 +127,7 @@ def test_on_a_terminal_the_live_screen_opens():
         terminal.wait("CANDIDATES")
         terminal.keys("Q")
         shown = terminal.wait(r"Enter opens the screen again; q or Ctrl-C stops all of it\.(.*\n)+.*worker-\d leads jobs/")
-        for service in ("who leads +http://", "Prometheus +http://", "pgleader yield jobs/invoice-reconcile"):
+        for service in ("who leads +http://", "Prometheus +http://", "Alertmanager +http://", "pgleader yield jobs/invoice-reconcile"):
             assert re.search(service, shown), shown
         terminal.keys("Enter")
         terminal.wait(DUTIES[0])
