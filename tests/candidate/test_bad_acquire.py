@@ -142,7 +142,7 @@ def test_no_tight_loop(hang_up):
         began = time.monotonic()
         with Candidate(f"host=127.0.0.1 port={door.port}", "x", "jobs/door", ["true"], ["--lock=1", "--timeout=6s"]) as run:
             assert run.wait() == 69
-        assert 5.9 < time.monotonic() - began < 6.5
+        assert 5.9 < time.monotonic() - began < 8
         assert 2 <= len(door.times) <= 16
         gaps = [b - a for a, b in zip(door.times, door.times[1:])]
         assert len(set(round(gap, 3) for gap in gaps)) == len(gaps), "jitter"
