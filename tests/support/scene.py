@@ -5,7 +5,7 @@ import json
 import os
 from contextlib import closing, contextmanager
 
-from .cluster import hold_lock
+from .cluster import Cluster, hold_lock
 from .wait import wait_until
 
 
@@ -86,6 +86,16 @@ def waiting(cluster, key, application_name="waiter", **kw):
             yield conn
         finally:
             end_session(cluster, pid)
+
+
+@contextmanager
+def four_leaders():
+    """A server where worker-0@node-a to worker-3@node-a hold the locks 700 to 703."""
+    with Cluster() as cluster:
+        held = [hold_lock(cluster, 700 + i, application_name=f"worker-{i}@node-a") for i in range(4)]
+        yield cluster
+        for conn in held:
+            conn.close()
 
 
 SEED_LEASE = """create table if not exists {table} (

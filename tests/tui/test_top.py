@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cluster import Cluster, hold_lock
 from tests.support.exporter import program
+from tests.support.scene import four_leaders
 from tests.support.terminal import Pty, Tmux, measured
 from tests.support.wait import wait_until
 
@@ -21,18 +22,8 @@ Q_ANSWERS_WITHIN = 0.5 if os.environ.get("PGLEADER_VARIANT") else 0.1
 
 @pytest.fixture(scope="module")
 def pg():
-    with Cluster() as cluster:
-        held = [hold_lock(cluster, 700 + i, application_name=f"worker-{i}@node-a") for i in range(4)]
+    with four_leaders() as cluster:
         yield cluster
-        for conn in held:
-            conn.close()
-
-
-@pytest.fixture
-def top(pg):
-    with Tmux([TOP, "top", "--interval=500ms", pg.conninfo()]) as terminal:
-        terminal.wait("worker-3@node-a")
-        yield terminal
 
 
 def wait_in_vain(conn, key):

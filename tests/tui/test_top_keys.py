@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import Cluster, hold_lock
 from tests.support.exporter import program
-from tests.support.scene import holding
+from tests.support.scene import four_leaders, holding
 from tests.support.terminal import Pty, Tmux
 from tests.support.wait import wait_until
 
@@ -19,18 +18,8 @@ TOP = program("pgleader")
 
 @pytest.fixture(scope="module")
 def pg():
-    with Cluster() as cluster:
-        held = [hold_lock(cluster, 700 + i, application_name=f"worker-{i}@node-a") for i in range(4)]
+    with four_leaders() as cluster:
         yield cluster
-        for conn in held:
-            conn.close()
-
-
-@pytest.fixture
-def top(pg):
-    with Tmux([TOP, "top", "--interval=500ms", pg.conninfo()]) as terminal:
-        terminal.wait("worker-3@node-a")
-        yield terminal
 
 
 def test_looks_now(pg):

@@ -22,13 +22,6 @@ from tests.support.yields import alive, audit, begin, key_of, oncall, prepare, r
 ANSWERS_WITHIN = 1.0 if os.environ.get("PGLEADER_VARIANT") else 0.1
 
 
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        prepare(cluster)
-        yield cluster
-
-
 @contextmanager
 def kit(pg, duty, path, names="ab", options=("--recontend",)):
     """Candidates, the first of which leads: by name."""

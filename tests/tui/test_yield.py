@@ -6,23 +6,13 @@ import os
 import signal
 from contextlib import ExitStack, closing, contextmanager
 
-import pytest
-
 from tests.support.candidate import Candidate
-from tests.support.cluster import Cluster
 from tests.support.kit import register, term, wait_holder
 from tests.support.lease import TABLE, Lease, create_table
 from tests.support.scene import pid_of, waiting
 from tests.support.wait import wait_until
-from tests.support.yields import (Terminal, alive, audit, begin, confirmed, dry, finish, key_of, oncall, prepare, run, signaller, start, stranger,
+from tests.support.yields import (Terminal, alive, audit, begin, confirmed, dry, finish, key_of, oncall, run, signaller, start, stranger,
                                   wait_gone)
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        prepare(cluster)
-        yield cluster
 
 
 @contextmanager

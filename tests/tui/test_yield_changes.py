@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster
 from tests.support.kit import register
 from tests.support.scene import pid_of, waiting
 from tests.support.wait import wait_until
-from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, oncall, prepare, refusals, signaller, start, stranger, wait_gone
+from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, oncall, refusals, signaller, start, stranger, wait_gone
 
 # Holds up the commit, after the signal: the deed is done, and its answer is still to come. "before": before the signal.
 SLOW_AUDIT = """create function public.slow() returns trigger language plpgsql as
@@ -21,13 +21,6 @@ SLOW_AUDIT = """create function public.slow() returns trigger language plpgsql a
     when (old.used_at is null and new.used_at is not null) execute function public.slow()"""
 SLOW_BEFORE = SLOW_AUDIT.replace("deferrable initially deferred", "")
 PROMPT_AUDIT = "drop trigger slow on pgleader.yield; drop function public.slow"
-
-
-@pytest.fixture(scope="module")
-def pg():
-    with Cluster() as cluster:
-        prepare(cluster)
-        yield cluster
 
 
 @contextmanager
