@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: PostgreSQL */
-/* Nothing here waits but poll(2): whatever a server does, keys are answered. */
+/* Nothing here waits but poll(2), and servers are another thread's: whatever they do, keys are
+ * answered. */
 #include "tui/app.h"
 
 #include <errno.h>
@@ -13,20 +14,21 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "observe/poller.h"
 #include "pg/conninfo.h"
 #include "tui/command.h"
 #include "tui/copy.h"
+#include "tui/lookout.h"
 #include "tui/screen.h"
 #include "tui/term.h"
 #include "tui/yielding.h"
 
-enum { FD_KEYBOARD, FD_SIGNALS, FD_SCREEN, FD_YIELD, FD_SERVERS };
+enum { FD_KEYBOARD, FD_SIGNALS, FD_SCREEN, FD_YIELD, FD_NEWS, FD_COUNT };
+enum { LONGEST_WAIT_MS = 1000 }; /* by then a picture that was fresh may be old */
 
 struct app {
     const struct app_options *options;
     struct board *board;
-    struct poller *poller;
+    struct lookout *lookout;
     struct journal journal;
     int64_t *journaled_us; /* for each server: the good poll whose events are in the journal */
     struct picture picture;
@@ -75,7 +77,7 @@ static void note_events(struct app *app, const struct picture *picture)
     }
 }
 
-/* Takes what the poller has left, if it is new or no longer fresh. */
+/* Takes what the lookout has left, if it is new or no longer fresh. */
 static void look(struct app *app)
 {
     struct picture picture;
@@ -158,7 +160,7 @@ static void copy(struct app *app)
 
 static void refresh(struct app *app)
 {
-    poller_hurry(app->poller);
+    lookout_hurry(app->lookout);
     ui_say(&app->ui, "Looking again");
 }
 
@@ -177,7 +179,7 @@ static void change_interval(struct app *app)
         ui_say(&app->ui, "The configuration has changed: start pgleader again");
         return;
     }
-    poller_set_config(app->poller, config);
+    lookout_set_config(app->lookout, config);
 }
 
 static void yield_wish(struct app *app, enum ui_wish wish)
@@ -265,35 +267,31 @@ static void signals(struct app *app)
     }
 }
 
-/* Milliseconds until there is something to do besides what descriptors say; -1: nothing. */
-static int timeout_of(const struct app *app, bool busy, int poller_ms)
+/* Milliseconds until there is something to do besides what descriptors say. */
+static int timeout_of(const struct app *app, bool busy)
 {
     if (app->dirty && !busy)
         return 0;
     int64_t yield_us = yielding_due_us(app->yielding);
     int64_t due_us = !busy && app->due_us < yield_us ? app->due_us : yield_us;
-    if (due_us == INT64_MAX)
-        return poller_ms;
     int64_t left = due_us - clock_monotonic_us();
     int64_t ms = left <= 0 ? 0 : left / 1000 + 1;
-    return poller_ms >= 0 && poller_ms < ms ? poller_ms : (int)ms;
+    return ms < LONGEST_WAIT_MS ? (int)ms : LONGEST_WAIT_MS;
 }
 
 static void loop(struct app *app)
 {
-    size_t room = poller_room(app->poller);
-    struct pollfd *fds = xcalloc(room + FD_SERVERS, sizeof *fds);
+    struct pollfd fds[FD_COUNT];
     while (!app->ending) {
         if (app->dirty || clock_monotonic_us() >= app->due_us)
             draw(app);
-        int timeout_ms = -1;
-        size_t n = poller_prepare(app->poller, fds + FD_SERVERS, &timeout_ms);
         fds[FD_KEYBOARD] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
         fds[FD_SIGNALS] = (struct pollfd){.fd = app->signals, .events = POLLIN};
         yielding_wants(app->yielding, &fds[FD_YIELD]);
         int busy = term_busy(app->term);
         fds[FD_SCREEN] = (struct pollfd){.fd = busy, .events = POLLOUT};
-        int ready = poll(fds, (nfds_t)(n + FD_SERVERS), timeout_of(app, busy >= 0, timeout_ms));
+        fds[FD_NEWS] = (struct pollfd){.fd = lookout_fd(app->lookout), .events = POLLIN};
+        int ready = poll(fds, FD_COUNT, timeout_of(app, busy >= 0));
         if (ready > 0 && fds[FD_SIGNALS].revents)
             signals(app);
         if (ready > 0 && fds[FD_KEYBOARD].revents && !app->ending)
@@ -302,10 +300,10 @@ static void loop(struct app *app)
             break;
         app->dirty |=
             yielding_step(app->yielding, &app->picture, ready > 0 && fds[FD_YIELD].revents);
-        poller_step(app->poller, fds + FD_SERVERS, n);
+        if (ready > 0 && fds[FD_NEWS].revents)
+            lookout_seen(app->lookout);
         look(app);
     }
-    free(fds);
 }
 
 static void note_connects(struct app *app, const struct config *config)
@@ -316,22 +314,21 @@ static void note_connects(struct app *app, const struct config *config)
         app->connects[i] = conninfo_public(config->servers[i].conninfo);
 }
 
-static void open_app(struct app *app, struct config *config)
+static bool open_app(struct app *app, struct config *config, struct error *err)
 {
-    static const struct poller_hooks hooks = {0};
     config->poll_interval_us = app->options->interval_us;
     app->board = board_new();
-    app->poller = poller_new(app->board, "pgleader", &hooks);
     app->journaled_us = xcalloc(config->n_servers + 1, sizeof *app->journaled_us);
     board_set_servers(app->board, config);
     note_connects(app, config);
-    poller_set_config(app->poller, config);
+    app->lookout = lookout_new(app->board, config, err);
     board_take(app->board, &app->picture);
     ui_init(&app->ui, &app->journal, app->options->interval_us);
     app->ui.may_yield = app->options->allow_yield;
     app->yielding =
         yielding_new(&app->options->servers, &app->options->yielding, &app->ui, &app->journal);
     app->dirty = true;
+    return app->lookout != NULL;
 }
 
 static void close_app(struct app *app)
@@ -345,22 +342,21 @@ static void close_app(struct app *app)
         free(app->connects[i]);
     free(app->connects);
     free(app->journaled_us);
-    poller_free(app->poller);
+    lookout_free(app->lookout);
     board_free(app->board);
     (void)close(app->signals);
 }
 
 int app_run(const struct app_options *options, struct config *config)
 {
-    /* One heap for the resolver's threads too, and large blocks go back to the system. */
+    /* One heap for all threads, and large blocks go back to the system. */
     (void)mallopt(M_ARENA_MAX, 1);
     (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
     struct app *app = xcalloc(1, sizeof *app);
     struct error err = {0};
     app->options = options;
     app->signals = open_signals();
-    open_app(app, config);
-    bool opened = term_open(&app->term, &err);
+    bool opened = open_app(app, config, &err) && term_open(&app->term, &err);
     if (opened)
         loop(app);
     term_close(app->term);
