@@ -297,6 +297,12 @@ static bool is_try(enum ask ask)
     return ask == ASK_TRY || ask == ASK_QUEUE || ask == ASK_ACQUIRE;
 }
 
+void lead_try(struct lead *lead)
+{
+    (void)lead_move(lead, EVENT_TRY, NULL);
+    lead_ask(lead, lead->next);
+}
+
 static void wait_is_over(struct lead *lead)
 {
     if (is_try(lead->next) && lead->stale) {
@@ -304,8 +310,8 @@ static void wait_is_over(struct lead *lead)
         return;
     }
     if (is_try(lead->next))
-        (void)lead_move(lead, EVENT_TRY, NULL);
-    if (lead->next == ASK_SETTLE)
+        lead_try(lead);
+    else if (lead->next == ASK_SETTLE)
         lead_proceed(lead); /* checks and deadlines go on meanwhile */
     else
         lead_ask(lead, lead->next);

@@ -122,6 +122,7 @@ void lead_took_listen(struct lead *lead, const struct reply *reply);
 void lead_took_unlisten(struct lead *lead, const struct reply *reply);
 void lead_took_count(struct lead *lead, const struct reply *reply);
 void lead_follow(struct lead *lead, int64_t pause_us);
+void lead_try(struct lead *lead); /* lead->next is one */
 
 /* lead_keys.c */
 void lead_took_key(struct lead *lead, const struct reply *reply);

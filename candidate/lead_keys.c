@@ -61,10 +61,12 @@ static void adopt(struct lead *lead, const struct reply *reply)
     lead->found = true;
 }
 
+/* Of a session that is ready it was asked just before a try: one that counted instead would never
+ * come to try where the pauses are longer than the time between two counts. */
 static void go_on_following(struct lead *lead)
 {
     if (lead->listening)
-        lead_follow(lead, 0);
+        lead_try(lead);
     else
         lead_prepare(lead);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Many candidates of one duty: only some of them hear of a release, and who leads hears a request to yield."""
 
+import re
 import signal
 
 from tests.support.candidate import overlaps, wait_for_note
@@ -9,6 +10,18 @@ from tests.support.kit import beat_of_another, register, several, term
 from tests.support.wait import wait_until
 
 NAMES = [f"c{n}" for n in range(24)]
+EXECUTED = re.compile(r"^.* \[(\d+)\] .* execute [^:]*: (.*)$", re.M)
+UNLISTEN, REGISTRY, TRY = "UNLISTEN ", "SELECT coalesce(d.lock_classid", "pg_try_advisory_lock("
+
+
+def following_registry(log):
+    """What each session that does not listen any more did next after it had read the registry."""
+    sessions = {}
+    for pid, statement in EXECUTED.findall(log):
+        sessions.setdefault(pid, []).append(statement)
+    return [after for done in sessions.values() if any(s.startswith(UNLISTEN) for s in done)
+            for before, after in zip(done, done[1:])
+            if before.startswith(REGISTRY) and not after.startswith("LISTEN ")]
 
 
 def test_hand_over_among_many(tmp_path):
@@ -35,3 +48,15 @@ def test_hand_over_among_many(tmp_path):
                 _, begun, _, generation = following
             assert term(pg, duty)[0] == int(generation)
         assert overlaps(notes) == []
+
+
+def test_who_does_not_listen_tries(tmp_path):
+    """It reads the registry first, since it heard of no change of the key, and then tries, however long it has waited."""
+    tmp_path.chmod(0o777)
+    with Cluster(settings={"log_min_duration_statement": 0}) as pg:
+        pg.install_ledger()
+        duty = register(pg, "test_deaf")
+        with several(pg, duty, tmp_path / "notes", NAMES):
+            wait_until(lambda: len(following_registry(pg.log_text())) >= 30, "they have read the registry again", deadline=90, every=0.5)
+            did = following_registry(pg.log_text())
+    assert all(TRY in statement for statement in did), [s for s in did if TRY not in s]
