@@ -52,7 +52,7 @@ int64_t timing_try_pause_us(int32_t candidates, uint32_t random);
 
 /* Of many followers about so many hear of a release: they suffice, and waking all of them takes
  * longer than it saves. */
-enum { TIMING_HEARERS = 8 };
+enum { TIMING_HEARERS = 5 };
 
 /* After a graceful release: within 0 to N/500 s, N being those who hear of it. */
 int64_t timing_wake_pause_us(int32_t candidates, uint32_t random);

@@ -149,7 +149,7 @@ def test_the_numbers_of_the_backoff():
         assert float(tries) == round(1 / share, 1)
     words = page("acquisition-backoff.md")
     wake = constant("timing.c", "wake_share_us")
-    assert f"{3 * wake * 1000:.0f} ms with 3 candidates, {8 * wake * 1000:.0f} ms with 8 or more" in words
+    assert f"{3 * wake * 1000:.0f} ms with 3 candidates, {5 * wake * 1000:.0f} ms with 5 or more" in words
     assert f"0 to {constant('timing.c', 'reconnect_least_us')} s" in words
     assert f"at most {constant('timing.c', 'reconnect_longest_us'):.0f} s" in words
     assert f"stands back for {constant('lead.c', 'stand_back_us')} s" in words
