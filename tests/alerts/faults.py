@@ -4,6 +4,7 @@
 Each is a generator: it causes the fault and yields, and after the next step the remedy was carried out."""
 
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -27,7 +28,27 @@ def by_lease(scene, duty):
     scene.pg.sql(f"select pgleader.register_duty('{duty}', lease_table => 'pgleader.lease', lease_row => '{duty}', team => 'e2e')")
 
 
-# The first three take longest, and therefore begin first.
+def hand_over(scene, duty, key, name, seconds):
+    """One whole term, by hand."""
+    with contextlib.closing(scene.pg.connect(user="worker", application_name=name)) as session:
+        session.execute("select pg_advisory_lock(%s)", (key,))
+        generation = begin(session, duty, name)
+        scene.stopping.wait(seconds)
+        session.execute("select pgleader.end_term(%s, %s, 'crash')", (duty, generation))
+
+
+# The first four take longest, and therefore begin first.
+@fault("PgleaderPeriodicFlapping", duty="e2e/recycled")
+def periodic(scene):
+    """A pool that recycles its connections ends each term at the same age; one that is left alone lasts longer."""
+    key = scene.register("e2e/recycled")
+    names, seconds = itertools.cycle(("recycled-1", "recycled-2")), [16]
+    scene.background(lambda: hand_over(scene, "e2e/recycled", key, next(names), seconds[0]))
+    yield
+    seconds[0] = 24
+    yield
+
+
 @fault("PgleaderLeaseNotRenewed", duty="e2e/renewal")
 def not_renewed(scene):
     """A holder that is stuck: the last quarter of its lease begins."""
@@ -188,15 +209,6 @@ def waiting(scene):
     leader.close()
     thread.join(30)
     yield
-
-
-def hand_over(scene, duty, key, name, seconds):
-    """One whole term, by hand."""
-    with contextlib.closing(scene.pg.connect(user="worker", application_name=name)) as session:
-        session.execute("select pg_advisory_lock(%s)", (key,))
-        generation = begin(session, duty, name)
-        scene.stopping.wait(seconds)
-        session.execute("select pgleader.end_term(%s, %s, 'crash')", (duty, generation))
 
 
 @fault("PgleaderFlapping", duty="e2e/flapping")
