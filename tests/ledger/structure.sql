@@ -3,7 +3,7 @@
 BEGIN;
 SELECT no_plan();
 
-SELECT tables_are('pgleader', ARRAY['duty', 'term', 'run', 'lease', 'yield', 'on_call', 'schema_version']);
+SELECT tables_are('pgleader', ARRAY['duty', 'term', 'run', 'lease', 'yield', 'on_call', 'refused_yield', 'schema_version']);
 SELECT views_are('pgleader', ARRAY['ownership', 'current_term', 'current_run']);
 
 -- Signatures, as a table. What returns void is called for its effect alone.
@@ -61,8 +61,8 @@ SELECT is((SELECT rolsuper OR rolcanlogin OR NOT rolinherit FROM pg_roles WHERE 
     false, 'that role is no superuser, cannot log in, and inherits');
 
 SELECT indexes_are('pgleader', 'run', ARRAY['run_pkey', 'run_unfinished', 'run_newest', 'run_last', 'run_finished']);
-SELECT is((SELECT max(version) FROM pgleader.schema_version), 11, 'the version is that of the newest file');
-SELECT results_eq('SELECT version FROM pgleader.schema_version ORDER BY 1', 'SELECT generate_series(1, 11)',
+SELECT is((SELECT max(version) FROM pgleader.schema_version), 12, 'the version is that of the newest file');
+SELECT results_eq('SELECT version FROM pgleader.schema_version ORDER BY 1', 'SELECT generate_series(1, 12)',
     'each file recorded itself');
 
 SELECT * FROM finish();
