@@ -142,13 +142,21 @@ static void reap_orphans(const struct work *work)
     }
 }
 
-/* True if nothing is left. The kernel's list may pass over a child while others come and go:
- * proc(5) promises it whole only while none of them ends, so that one empty look is not believed.
- */
+/* The kernel's list may pass over a child while others come and go: proc(5) promises it whole only
+ * while none of them ends, so that one empty look is not believed. */
+static bool any_left(const struct work *work, int signo)
+{
+    bool left = false;
+    for (int look = 0; look < 2 && !left; look++)
+        left = sweep_children(work, signo);
+    return left;
+}
+
+/* True if nothing is left. */
 static bool finish(struct work *work, int signo)
 {
     pid_t pid = work->child.pid;
-    if (sweep_children(work, signo) || sweep_children(work, signo))
+    if (any_left(work, signo))
         return false;
     guard_tell(work->guard, (struct guard_note){0});
     (void)waitpid(pid, &work->wait_status, 0);
