@@ -25,8 +25,8 @@ def test_hand_over(pg, name, shared, table):
     with Lease(pg, name, shared, table) as lease:
         _, _, first, generation = wait_for_note(shared, "beat")
         assert lease.holder() == first
-        left = lease.left()
-        wait_until(lambda: lease.left() > left, "a renewal", deadline=LEASE / 2)
+        expiry = lease.expiry()
+        wait_until(lambda: lease.expiry() > expiry + 0.1, "a renewal", deadline=LEASE / 2)
         lease.runs[first].signal(signal.SIGTERM)
         stopped = wait_for_note(shared, "stopped", first)[1]
         _, begun, _, successor = wait_for_note(shared, "started", lease.other(first), after=stopped)
@@ -46,9 +46,9 @@ def test_the_session_is_not_the_lease(pg, name, shared, table):
     with Lease(pg, name, shared, table) as lease:
         first = wait_for_note(shared, "beat")[2]
         for _ in range(3):
-            left = lease.left()
+            expiry = lease.expiry()
             assert lease.terminate(first) == [(True,)]
-            wait_until(lambda: lease.left() > left, "a renewal after the loss of the session")
+            wait_until(lambda: lease.expiry() > expiry + 0.1, "a renewal after the loss of the session")
         assert len(spells(shared)) == 1, "one leader, one term"
 
 
@@ -94,8 +94,8 @@ def test_through_a_pooler(pg, name, shared, table):
                    options=("--recontend", *((f"--lease={OWN}",) if table == OWN else ()))) as lease:
             first = wait_for_note(shared, "beat")[2]
             assert "a pooler stands between" in lease.runs[first].log()
-            left = lease.left()
-            wait_until(lambda: lease.left() > left, "a renewal", deadline=LEASE / 2)
+            expiry = lease.expiry()
+            wait_until(lambda: lease.expiry() > expiry + 0.1, "a renewal", deadline=LEASE / 2)
             lease.runs[first].signal(signal.SIGTERM)
             assert wait_for_note(shared, "started", lease.other(first))
     assert not overlaps(shared)
