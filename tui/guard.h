@@ -109,6 +109,7 @@ struct yield_facts {
     int64_t read_lower_us, read_upper_us; /* the server's clock around it */
     const char *system_identifier;        /* NULL: not readable */
     struct yield_server server;
+    struct lock_key key; /* whose holder and waiters are read; the frozen session's locks are all */
     const struct yield_lock *locks;
     size_t n_locks;
     const struct yield_ledger *ledger; /* NULL: no ledger, or the duty is not in it */
@@ -210,5 +211,4 @@ const char *yield_address(const struct yield_facts *facts, struct arena *arena);
 bool yield_term_is_targets(const struct yield_target *target, const struct yield_facts *facts);
 
 /* The session that holds the key now, exclusively; NULL. */
-const struct yield_lock *yield_holder(const struct yield_target *target,
-                                      const struct yield_facts *facts);
+const struct yield_lock *yield_holder(struct lock_key key, const struct yield_facts *facts);

@@ -202,7 +202,7 @@ static bool is_candidate(const struct check *check, const struct yield_lock *loc
 /* The owner as a session; of a lease, its holder's name says which that is. */
 static bool is_owner(const struct check *check, const struct yield_lock *lock)
 {
-    const struct yield_lock *holder = yield_holder(check->target, check->facts);
+    const struct yield_lock *holder = yield_holder(check->target->key, check->facts);
     if (!check_is_lease(check))
         return holder && same_instance(holder, lock);
     const char *wanted = arena_printf(check->arena, "pgleader:%s:%s", check->target->duty,

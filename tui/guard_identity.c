@@ -112,13 +112,12 @@ const char *check_describe(const struct yield_lock *lock, struct arena *arena)
                         yield_time(lock->backend_start_us, arena));
 }
 
-const struct yield_lock *yield_holder(const struct yield_target *target,
-                                      const struct yield_facts *facts)
+const struct yield_lock *yield_holder(struct lock_key key, const struct yield_facts *facts)
 {
     for (size_t i = 0; i < facts->n_locks; i++) {
         const struct yield_lock *lock = &facts->locks[i];
-        if (lock->objsubid == target->key.objsubid && lock->classid == target->key.classid &&
-            lock->objid == target->key.objid && lock->granted && lock->exclusive)
+        if (lock->objsubid == key.objsubid && lock->classid == key.classid &&
+            lock->objid == key.objid && lock->granted && lock->exclusive)
             return lock;
     }
     return NULL;
@@ -146,7 +145,7 @@ void check_owner(struct check *check)
         check_lease_owner(check);
         return;
     }
-    const struct yield_lock *holder = yield_holder(target, check->facts);
+    const struct yield_lock *holder = yield_holder(target->key, check->facts);
     if (!holder)
         check_fail(check, "Nobody holds the lock any more.", look_again);
     else if (holder->pid != target->pid)

@@ -70,6 +70,7 @@ struct yield *yield_new(const struct yield_order *order)
     yield->arena = arena_new();
     yield->scratch = arena_new();
     freeze(yield);
+    yield->key = yield->target.key;
     yield->reason = order->reason;
     yield->confirm = order->confirm;
     yield->started_us = yield->phase_us = yield->due_us = clock_monotonic_us();
@@ -201,6 +202,24 @@ static void see(struct yield *yield)
     yield->view.sight = yield_see(&yield->target, yield->facts, yield->scratch);
 }
 
+/* The duty may be led by another key since it was asked about: then who holds that one is read. */
+static bool follow_key(struct yield *yield)
+{
+    char text[LOCK_KEY_TEXT_SIZE];
+    const struct yield_ledger *ledger = yield->facts->ledger;
+    if (!ledger || !text_equal(ledger->mechanism, "lock") || yield->view.sight.elsewhere)
+        return false;
+    struct lock_key key = {(uint32_t)ledger->classid, (uint32_t)ledger->objid,
+                           (uint16_t)ledger->objsubid};
+    if (lock_key_equal(key, yield->key))
+        return false;
+    lock_key_format(key, text);
+    yield_note(yield, false, "Another key decides the duty now: %s.", text);
+    yield->key = key;
+    yield_read(yield);
+    return true;
+}
+
 /* Nothing of a reading is newer than what was sent, and so cannot say what came of it. */
 static bool saw_since(const struct yield *yield, int64_t since_us)
 {
@@ -307,10 +326,13 @@ void yield_took_reading(struct yield *yield)
         break;
     case PHASE_GRACE:
         see(yield);
-        on_grace(yield);
+        if (!follow_key(yield))
+            on_grace(yield);
         break;
     case PHASE_WATCHING:
         see(yield);
+        if (follow_key(yield))
+            break;
         if (yield_settled(&yield->view.sight) || clock_monotonic_us() >= yield->watch_until_us)
             conclude(yield);
         break;

@@ -14,6 +14,7 @@ struct yield {
     struct arena *arena;   /* as long as the yield */
     struct arena *scratch; /* sentences of the last reading */
     struct yield_target target;
+    struct lock_key key; /* whose holder leads: the frozen one, until a watch sees another */
     struct yield_view view;
     struct pg_session *conn;
     struct pg_batch *batch;

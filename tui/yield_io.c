@@ -52,7 +52,7 @@ static void go_on_reading(struct yield *yield)
         lose(yield, &err);
         return;
     }
-    struct yield_facts *facts = yield_facts_take(&yield->target, yield->batch, &err);
+    struct yield_facts *facts = yield_facts_take(&yield->target, yield->key, yield->batch, &err);
     pg_batch_free(STEAL(yield->batch));
     arena_free(STEAL(yield->questions));
     yield->io = IO_NONE;
@@ -76,7 +76,7 @@ void yield_read(struct yield *yield)
         return;
     }
     yield->questions = arena_new();
-    yield_sections(&yield->target, yield->questions, sections);
+    yield_sections(&yield->target, yield->key, yield->questions, sections);
     yield->read_sent_us = clock_monotonic_us();
     yield->due_us = yield->read_sent_us + read_within_us;
     yield->io = IO_READING;

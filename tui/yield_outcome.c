@@ -49,11 +49,17 @@ static void see_lease(const struct yield_target *target, const struct yield_fact
     sight->successor = arena_printf(arena, "\"%s\"", ledger->lease_holder);
 }
 
+static bool is_targets(const struct yield_target *target, const struct yield_lock *holder)
+{
+    return holder && holder->pid == target->pid &&
+           holder->backend_start_us == target->backend_start_us;
+}
+
 static bool is_same_instance(const struct yield_target *target, const struct yield_lock *holder,
                              const struct yield_ledger *term)
 {
     const char *name = holder->application_name ? holder->application_name : "";
-    if (holder->pid == target->pid && holder->backend_start_us == target->backend_start_us)
+    if (is_targets(target, holder))
         return true;
     if (term && target->instance)
         return text_equal(term->term_instance, target->instance);
@@ -61,14 +67,23 @@ static bool is_same_instance(const struct yield_target *target, const struct yie
            same_address(holder, target->client_addr);
 }
 
+/* By the key that decides now; the frozen session that keeps the frozen one is not gone either. */
+static const struct yield_lock *leader_of(const struct yield_target *target,
+                                          const struct yield_facts *facts)
+{
+    const struct yield_lock *holder = yield_holder(facts->key, facts);
+    const struct yield_lock *before = yield_holder(target->key, facts);
+    return holder || !is_targets(target, before) ? holder : before;
+}
+
 static void see_lock(const struct yield_target *target, const struct yield_facts *facts,
                      struct arena *arena, struct yield_sight *sight)
 {
-    const struct yield_lock *holder = yield_holder(target, facts);
+    const struct yield_lock *holder = leader_of(target, facts);
     if (!holder)
         return;
     const struct yield_ledger *term = newer_term(target, facts, holder);
-    bool same = holder->pid == target->pid && holder->backend_start_us == target->backend_start_us;
+    bool same = is_targets(target, holder);
     sight->led = true;
     sight->held = same && !(target->generation >= 0 && term);
     sight->same_instance = is_same_instance(target, holder, term);

@@ -91,12 +91,11 @@ static const struct pg_column control_columns[] = {
     {0},
 };
 
-void yield_sections(const struct yield_target *target, struct arena *arena,
+void yield_sections(const struct yield_target *target, struct lock_key key, struct arena *arena,
                     struct pg_section out[YIELD_SECTIONS])
 {
-    const char *session =
-        arena_printf(arena, "{%" PRIu32 ",%" PRIu32 ",%u,%d}", target->key.classid,
-                     target->key.objid, target->key.objsubid, target->pid > 0 ? target->pid : 0);
+    const char *session = arena_printf(arena, "{%" PRIu32 ",%" PRIu32 ",%u,%d}", key.classid,
+                                       key.objid, key.objsubid, target->pid > 0 ? target->pid : 0);
     const struct pg_section sections[YIELD_SECTIONS] = {
         [SECTION_SERVER] = {.name = "server", .query = sql_yield_server, .params = {session}},
         [SECTION_LOCKS] = {.name = "locks", .query = sql_yield_locks, .params = {session}},
@@ -146,7 +145,7 @@ static void take_ledger(const struct yield_target *target, const struct pg_batch
     facts->ledger_unread = why.kind != ERROR_NONE && !is_absent(&why) && !foreign;
 }
 
-struct yield_facts *yield_facts_take(const struct yield_target *target,
+struct yield_facts *yield_facts_take(const struct yield_target *target, struct lock_key key,
                                      const struct pg_batch *batch, struct error *err)
 {
     struct arena *arena = arena_new();
@@ -166,6 +165,7 @@ struct yield_facts *yield_facts_take(const struct yield_target *target,
         return NULL;
     }
     facts->server = *server;
+    facts->key = key;
     facts->locks = rows;
     facts->read_lower_us = locks->clock_before_us;
     facts->read_upper_us = locks->clock_after_us;

@@ -126,6 +126,13 @@ def change_key(stage, _):
         stage.world.sql("select pgleader.register_duty(%s, lock_key => %s)", DUTY, stage.key)
 
 
+def take_another(stage, _):
+    """The session goes on, by another key that has nothing to do with the duty."""
+    world = stage.world
+    if give_back(stage, world, world.owner):
+        world.owner.do("select pg_advisory_lock(%s)", KEYS[stage.key == KEYS[0]])
+
+
 def retire(stage, _):
     """By somebody else: the leader answers afterwards if it was not signalled before."""
     stage.world.sql("select pgleader.retire_duty(%s)", DUTY)
@@ -184,6 +191,7 @@ ACTS = {
     "term ended": Act(end_term, (LEDGER,), 8),
     "shared": Act(share, BOTH, 6),
     "key changed": Act(change_key, (LEDGER,), 6),
+    "another key taken": Act(take_another, BOTH, 6),
     "duty retired": Act(retire, (LEDGER,), 4),
     "pid reused": Act(reuse, BOTH, 4),
     "server restarted": Act(restart, BOTH, 1.5, server=True),

@@ -11,11 +11,11 @@ from tests.support.scene import config
 
 
 class Driver:
-    """`with Driver(server_entry) as d:` where server_entry is one of tests.support.scene.server()."""
+    """`with Driver(server_entry) as d:` where server_entry is one of tests.support.scene.server(); more is of config()."""
 
-    def __init__(self, entry):
+    def __init__(self, entry, **more):
         self.file = tempfile.NamedTemporaryFile("w", prefix="pgleader-race-", suffix=".yml")
-        self.file.write(config(entry))
+        self.file.write(config(entry, **more))
         self.file.flush()
         self.buffer = b""
 

@@ -28,6 +28,26 @@ def led(pg, duty, tmp_path, names="ab", options=("--recontend",), **more):
         yield pid, generation
 
 
+def test_in_the_middle_of_a_change_of_keys(pg, tmp_path, request):
+    """The leader holds both keys: so does its successor, and the change is completed under that one."""
+    duty = register(pg, request.node.name)
+    key = key_of(pg, duty)
+
+    def leader():
+        pids = [row[0] for row in pg.sql("select pid from pg_locks where locktype = 'advisory' and granted and classid = 0 "
+                                         "and objid in (%s::oid, %s::oid) group by pid having count(*) = 2", (key, key + 1))]
+        return pids and pids[0]
+    with led(pg, duty, tmp_path) as (old, _):
+        pg.sql("select pgleader.register_duty(%s, lock_key => %s)", (duty, key + 1))
+        assert wait_until(leader, "the leader holds both") == old
+        done = confirmed(oncall(pg), duty)
+        assert done.status == 0 and audit(pg, duty)[:2] == ("moved", None), done
+        new = wait_until(leader, "the successor holds both")
+        assert new != old
+        pg.sql("select pgleader.complete_key_change(%s)", (duty,))
+        assert wait_until(lambda: not leader(), "the old key is given back") and wait_holder(pg, duty) == new
+
+
 def test_a_kit_leader_yields_by_itself(pg, tmp_path, request):
     """It listens: it is asked, aborts its work, and the other candidate leads; nothing is signalled."""
     duty = register(pg, request.node.name)

@@ -47,6 +47,7 @@ static struct scene sound(void)
                    .generation = 9,
                    .instance = "a"},
         .facts = {.system_identifier = "7",
+                  .key = {0, 42, 1},
                   .n_locks = 2,
                   .server = {.database = "app",
                              .postmaster_start_us = start_us,

@@ -90,6 +90,7 @@ static void set_up(struct stage *stage)
         "10.0.4.18"};
     stage->before = (struct yield_facts){
         .system_identifier = led.system_identifier,
+        .key = {0, 742118, 1},
         .n_locks = 2,
         .server = {.database = "app",
                    .postmaster_start_us = boot_us,
