@@ -96,7 +96,9 @@ void check_identity(struct check *check)
     bool readable =
         check_is_lease(check) || (target->backend_start_us != TIME_UNKNOWN &&
                                   (!present || server->backend_start_us != TIME_UNKNOWN));
-    if (!readable)
+    if (!check_is_lease(check) && target->pid <= 0)
+        check_note(check, "There is no session whose identity could be read.", "");
+    else if (!readable)
         check_fail_privilege(
             check, "Cannot verify who the owner is: the start of its session may not be read.",
             "GRANT pg_read_all_stats (or pgleader_reader) to your role.");

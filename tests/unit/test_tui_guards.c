@@ -226,6 +226,10 @@ static void same_name_waits(struct scene *s)
     s->locks[1].application_name = "a";
     s->locks[1].client_addr = "10.0.0.1";
 }
+static void shared_waiter(struct scene *s)
+{
+    s->locks[1].exclusive = false;
+}
 
 static const struct {
     const char *words;
@@ -261,6 +265,7 @@ static const struct {
     {"another yield", open_yield, GUARD_OPEN},
     {"nobody else", alone, GUARD_SUCCESSOR},
     {"only the same instance waits", same_name_waits, GUARD_SUCCESSOR},
+    {"who waits wants to share it", shared_waiter, GUARD_SUCCESSOR},
     {"cool-down", cooling, GUARD_COOLDOWN},
     {"the name changed under the lock", renamed, GUARD_POOLED},
     {"seen as pooled before", pooled, GUARD_POOLED},
