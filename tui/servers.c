@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "pg/conninfo.h"
 
 static bool is_wanted(const struct option_list *only, const char *name)
 {
@@ -48,6 +49,13 @@ bool servers_read(const struct server_options *options, const char *command,
                   struct config **ret_config)
 {
     struct problems problems = {0};
+    if (options->conninfo && options->config_file) {
+        (void)fprintf(stderr,
+                      "pgleader %s: could not read the command line: CONNINFO and --config exclude "
+                      "each other\n",
+                      command);
+        return false;
+    }
     const char *file = options->config_file ? options->config_file : getenv("PGLEADER_CONFIG");
     bool from_file = options->config_file || (file && *file && !options->conninfo);
     bool ok = from_file ? config_load(file, ret_config, &problems)
@@ -55,6 +63,8 @@ bool servers_read(const struct server_options *options, const char *command,
     for (size_t i = 0; i < problems.n; i++)
         (void)fprintf(stderr, "pgleader %s: %s\n", command, problems.items[i]);
     problems_done(&problems);
+    if (options->conninfo)
+        conninfo_hide_password(options->conninfo);
     if (!ok)
         return false;
     (*ret_config)->discovery_after_us = 0;

@@ -10,7 +10,7 @@
 struct server_options {
     const char *config_file; /* --config; else PGLEADER_CONFIG, unless there is a CONNINFO */
     struct option_list only; /* --server, repeatable: names from the config */
-    const char *conninfo;    /* the operand, or NULL */
+    char *conninfo;          /* the operand, or NULL; servers_read takes a password out of it */
 };
 
 /* The option rows of both, for a subcommand's table. */
@@ -23,7 +23,7 @@ struct server_options {
     }
 
 /* CONNINFO, then --config, then PGLEADER_CONFIG, then what the environment says as for psql.
- * Discovered locks are shown at once. False, with every mistake on standard error, where it cannot
- * be read. */
+ * Both on one command line are refused: nobody could tell which server is meant. Discovered locks
+ * are shown at once. False, with every mistake on standard error, where it cannot be read. */
 bool servers_read(const struct server_options *options, const char *command,
                   struct config **ret_config) MUSTCHECK;

@@ -58,7 +58,7 @@ static bool is_duty(const char *operand)
     return slash && slash != operand && slash[1];
 }
 
-static bool take_operand(struct arguments *arguments, const char *operand, struct error *err)
+static bool take_operand(struct arguments *arguments, char *operand, struct error *err)
 {
     if (is_conninfo(operand) && arguments->servers.conninfo)
         return error_set(err, ERROR_USAGE,
@@ -82,10 +82,6 @@ static bool check(const struct arguments *arguments, struct error *err)
     if (arguments->json + arguments->csv + arguments->watch > 1)
         return error_set(err, ERROR_USAGE,
                          "could not read the command line: --json, --csv and --watch exclude each "
-                         "other");
-    if (arguments->servers.conninfo && arguments->servers.config_file)
-        return error_set(err, ERROR_USAGE,
-                         "could not read the command line: CONNINFO and --config exclude each "
                          "other");
     if (arguments->interval_us < SECOND_US / 10 || arguments->timeout_us < SECOND_US / 10)
         return error_set(err, ERROR_USAGE,

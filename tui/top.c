@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "pg/conninfo.h"
 #include "tui/app.h"
 #include "tui/command.h"
 #include "tui/term.h"
@@ -35,7 +34,7 @@ static void print_help(const struct option_row *table)
 }
 
 /* On a terminal that cannot move its cursor `status --watch` shows the same, line by line. */
-static int without_screen(const struct app_options *options, const char *conninfo)
+static int without_screen(const struct app_options *options)
 {
     struct error err = {0};
     const struct server_options *servers = &options->servers;
@@ -52,8 +51,8 @@ static int without_screen(const struct app_options *options, const char *conninf
             words[n++] = arena_printf(arena, "--config=%s", servers->config_file);
         for (int i = 0; i < servers->only.n; i++)
             words[n++] = arena_printf(arena, "--server=%s", servers->only.items[i]);
-        if (conninfo)
-            words[n++] = arena_strdup(arena, conninfo);
+        if (servers->conninfo)
+            words[n++] = servers->conninfo; /* itself: a password is taken out of it there */
         words[n] = NULL;
         int status = command->run(n, words);
         arena_free(arena);
@@ -71,12 +70,10 @@ static bool check(const struct app_options *options, int n_operands, struct erro
     if (n_operands > 1)
         return error_set(err, ERROR_USAGE,
                          "could not read the command line: more than one CONNINFO; quote it");
-    if (n_operands == 1 && options->servers.config_file)
-        return error_set(err, ERROR_USAGE,
-                         "could not read the command line: CONNINFO and --config exclude each "
-                         "other");
     if (options->yielding.grace_us > HOUR_US)
         return error_set(err, ERROR_USAGE, "could not read --grace: it is at most 1h");
+    if (options->yielding.wait_us > DAY_US)
+        return error_set(err, ERROR_USAGE, "could not read --wait: it is at most 24h");
     if (options->interval_us < LEAST_INTERVAL_US)
         return error_set(err, ERROR_USAGE, "could not read --interval: less than 500ms");
     return true;
@@ -85,12 +82,9 @@ static bool check(const struct app_options *options, int n_operands, struct erro
 static int run(struct app_options *options, int argc, char **argv, int rest)
 {
     struct config *config = NULL;
-    CLEANUP(free_charp) char *conninfo = rest < argc ? xstrdup(argv[rest]) : NULL;
-    if (conninfo)
-        conninfo_hide_password(argv[rest]);
+    options->servers.conninfo = rest < argc ? argv[rest] : NULL;
     if (!term_usable())
-        return without_screen(options, conninfo);
-    options->servers.conninfo = conninfo;
+        return without_screen(options);
     if (!servers_read(&options->servers, "top", &config))
         return STATUS_USAGE;
     return app_run(options, config);

@@ -87,6 +87,8 @@ static bool check(const struct arguments *arguments, struct error *err)
         return error_set(err, ERROR_USAGE, "could not yield: no DUTY is named");
     if (arguments->grace_us > HOUR_US)
         return error_set(err, ERROR_USAGE, "could not yield: --grace is at most 1h");
+    if (arguments->wait_us > DAY_US)
+        return error_set(err, ERROR_USAGE, "could not yield: --wait is at most 24h");
     if (arguments->dry_run)
         return true;
     if (is_blank(arguments->reason) || strlen(arguments->reason) > 1000)
@@ -109,10 +111,6 @@ static bool take_operands(struct arguments *arguments, int n, char **operands, s
                          operands[2]);
     arguments->duty = n > 0 ? operands[0] : NULL;
     arguments->servers.conninfo = n > 1 ? operands[1] : NULL;
-    if (arguments->servers.conninfo && arguments->servers.config_file)
-        return error_set(err, ERROR_USAGE,
-                         "could not read the command line: CONNINFO and --config exclude each "
-                         "other");
     return take_overrides(arguments, err) && check(arguments, err);
 }
 
