@@ -5,7 +5,12 @@
 #include "base/error.h"
 
 /* Shared by all; a subcommand's own stand in its file. */
-enum { STATUS_USAGE = 64, STATUS_UNAVAILABLE = 69, STATUS_NO_PERMISSION = 77 };
+enum {
+    STATUS_USAGE = 64,
+    STATUS_UNAVAILABLE = 69,
+    STATUS_UNWRITTEN = 74,
+    STATUS_NO_PERMISSION = 77
+};
 
 struct command {
     const char *name;
@@ -18,3 +23,7 @@ extern const struct command commands[];
 
 /* "pgleader NAME: MESSAGE", then detail and hint, on standard error; returns status. */
 int command_fail(const char *name, const struct error *err, int status);
+
+/* The status once all is printed; the other one, with a line on standard error, where it could not
+ * be: who reads nothing must not take it for nothing to report. */
+int command_written(const char *name, int status, int unwritten);

@@ -22,7 +22,7 @@ static void print_help(const struct option_row *table)
                "do. It only reads.\n");
     option_print_help(table, stdout);
     (void)puts("\nExit status: 0 fit (notes may be shown), 1 problems or warnings, 2 a server "
-               "could not be looked\nat, 64 bad command line.");
+               "could not be looked\nat, or the result not be written, 64 bad command line.");
 }
 
 static void add(struct doctor *doctor, enum severity severity, const char *format, va_list args)
@@ -155,5 +155,5 @@ int doctor_run(int argc, char **argv)
     else
         status = examine(config, arguments.json);
     free(arguments.servers.only.items);
-    return status;
+    return command_written("doctor", status, DOCTOR_BLIND);
 }

@@ -24,18 +24,15 @@ static void print_help(const struct option_row *table)
     option_print_help(table, stdout);
     (void)puts("\nExit status: 0 installed and complete (status), installed (install), printed "
                "(sql); 1 absent,\nincomplete, of another version or differing (status), not "
-               "installed (install); 64 bad command\nline; 69 no server; 77 no permission. status "
-               "of several servers: the worst of them.");
+               "installed (install); 64 bad command\nline; 69 no server; 74 the result could not be written; 77 no permission. status of "
+               "several\nservers: the worst of them.");
 }
 
 static int print_sql(void)
 {
     for (const struct embedded_file *file = ledger_files; file->name; file++)
         (void)fputs(file->text, stdout);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return EXIT_SUCCESS;
-    (void)fputs("pgleader ledger: could not print the files\n", stderr);
-    return EXIT_FAILURE;
+    return EXIT_SUCCESS;
 }
 
 static bool check(const struct ledger_arguments *arguments, int n_operands, const char *verb,
@@ -92,5 +89,5 @@ int ledger_run(int argc, char **argv)
     ok = ok && check(&arguments, argc - rest, verb, &err);
     int status = ok ? run(verb, &arguments) : command_fail("ledger", &err, STATUS_USAGE);
     free(arguments.servers.only.items);
-    return status;
+    return command_written("ledger", status, STATUS_UNWRITTEN);
 }

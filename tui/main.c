@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* pgleader: for the person on call. Each subcommand is a room of its own. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "tui/command.h"
@@ -31,8 +33,29 @@ int command_fail(const char *name, const struct error *err, int status)
     return status;
 }
 
+int command_written(const char *name, int status, int unwritten)
+{
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !failed)
+        return status;
+    (void)fprintf(stderr, "pgleader %s: could not write the result to standard output\n", name);
+    return unwritten;
+}
+
+/* Where one was closed the first socket would take its place, and what is printed would reach a
+ * server. Not for writing: who could print nothing is to say so. */
+static void open_standard_files(void)
+{
+    int fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDONLY);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_files();
     if (argc > 1 && text_equal(argv[1], "--version")) {
         (void)puts("pgleader " PGLEADER_VERSION);
         return EXIT_SUCCESS;

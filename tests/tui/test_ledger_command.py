@@ -51,12 +51,6 @@ def test_sql_is_the_files():
     assert printed == b"".join(path.read_bytes() for path in [*FILES, ROLES])
 
 
-def test_sql_says_when_it_cannot_print():
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([program("pgleader"), "ledger", "sql"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1 and "could not print" in done.stderr
-
-
 def test_psql_runs_what_sql_prints(pg, bare):
     text = pgleader("ledger", "sql").stdout
     done = subprocess.run([bindir() / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", pg.conninfo(bare)], input=text,
