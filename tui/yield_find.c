@@ -102,14 +102,24 @@ static int missing(const struct yield_place *place, const char *duty)
     return command_fail(command, &err, STATUS_USAGE);
 }
 
+static const struct duty *find_on(const struct yield_place *place, size_t i, const char *duty)
+{
+    const struct published *server = place->picture.servers[i];
+    bool complete = yield_find_complete(server, place->picture.fresh[i]);
+    return complete ? snapshot_find(server->snapshot, duty) : NULL;
+}
+
+/* A standby repeats the registry of its primary and leads nothing: it is taken only where nobody
+ * else has the duty, and then refused by name. */
 static int pick(struct yield_place *place, const char *duty)
 {
     struct error err = {0};
     for (size_t i = 0; i < place->picture.n; i++) {
         const struct snapshot *snapshot = place->picture.servers[i]->snapshot;
-        bool complete = yield_find_complete(place->picture.servers[i], place->picture.fresh[i]);
-        const struct duty *found = complete ? snapshot_find(snapshot, duty) : NULL;
-        if (found && place->duty) {
+        const struct duty *found = find_on(place, i, duty);
+        if (found && place->duty && snapshot->facts.in_recovery)
+            continue;
+        if (found && place->duty && !place->snapshot->facts.in_recovery) {
             (void)error_set(&err, ERROR_USAGE,
                             "could not choose a server: \"%s\" and \"%s\" both have duty \"%s\"",
                             place->server->name, place->config->servers[i].name, duty);

@@ -2,14 +2,16 @@
 # ctest: asan
 """`pgleader yield`: each guard refuses, says so, and nothing is sent."""
 
+import json
 from contextlib import closing
 
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.command import pgleader
 from tests.support.kit import register
 from tests.support.pooler import Pooler
-from tests.support.scene import pid_of, waiting
+from tests.support.scene import config, pid_of, server, waiting
 from tests.support.wait import wait_until
 from tests.support.yields import Terminal, alive, audit, begin, dry, key_of, oncall, prepare, refusals, run, signaller, stranger
 
@@ -95,6 +97,7 @@ def test_nobody_leads(pg, request):
     duty = register(pg, request.node.name)
     done = run(oncall(pg), duty, f"--confirm={duty} 1")
     assert done.status == 13 and "led" in done.refused() and done.json["confirm"] is None, done
+    assert "identity" not in done.refused(), "no right is missing"
 
 
 def test_a_superuser_leads(pg, request):
@@ -205,12 +208,15 @@ def test_a_prepared_transaction_leads(pg):
             conn.execute("rollback prepared 'led'")
 
 
-def test_a_standby(pg, request):
+def test_a_standby(pg, request, tmp_path):
     with Led(pg, request) as d:
         standby = pg.standby()
         try:
             standby.start()
             wait_until(lambda: standby.sql("select 1 from pgleader.duty where duty = %s", (d.duty,)), "the standby has the duty")
+            path = tmp_path / "pgleader.yml"
+            path.write_text(config(server(standby, "copy", user="oncall", expect="standby"), server(pg, "main", user="oncall")))
+            assert json.loads(pgleader("yield", d.duty, "--dry-run", "--json", "--config", path).stdout)["server"] == "main", "not its copy"
             done = run(standby.conninfo(user="oncall"), d.duty, d.confirm)
             assert done.status == 13 and done.json["guards"][0]["code"] == "primary", done
             assert done.json["guards"][0]["state"] == "refused" and "standby" in done.json["sentence"] and alive(pg, d.pid)
@@ -221,7 +227,8 @@ def test_a_standby(pg, request):
 @pytest.mark.parametrize("options, words", [
     (["--override=owner"], "cannot be overridden"), (["--override=generation"], "cannot be overridden"), (["--override=server"], "cannot be overridden"),
     (["--override=confirm"], "cannot be overridden"), ([], "--confirm is required"), (["--grace=2h"], "at most 1h"), (["--wat"], "no such option"),
-    (["--config=x"], "exclude each other")])
+    (["--config=x", "--confirm=x"], "exclude each other"),
+    (["--wait=25h"], "at most 24h"), (["--wait=106751990d"], "at most 24h")])
 def test_a_bad_command_line(pg, options, words):
     done = run(pg.conninfo(), "jobs/x", *options)
     assert done.status == 64 and words in done.err and not done.out, done
