@@ -193,8 +193,8 @@ static bool is_candidate(const struct check *check, const struct yield_lock *loc
     char prefix[128];
     int size = snprintf(prefix, sizeof prefix, "pgleader:%.100s:", target->duty);
     bool waits = !check_is_lease(check) && lock->objsubid == target->key.objsubid &&
-                 !lock->granted && lock->exclusive &&
-                 lock->classid == target->key.classid && lock->objid == target->key.objid;
+                 !lock->granted && lock->exclusive && lock->classid == target->key.classid &&
+                 lock->objid == target->key.objid;
     return waits || strncmp(name, prefix, (size_t)size) == 0 ||
            (pattern && text_like(name, pattern));
 }

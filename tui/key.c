@@ -39,8 +39,8 @@ static void print_help(const struct option_row *table)
         "nothing is\nconnected to.\n");
     option_print_help(table, stdout);
     (void)puts("\nExit status: 0 shown, and no collision found; 1 another duty has the key; 64 bad "
-               "command line;\n69 a server could not be asked; 74 the result could not be written; 77 a server may not be "
-               "asked.");
+               "command line;\n69 a server could not be asked; 74 the result could not be written; "
+               "77 a server denies it.");
 }
 
 /* A negative number is an operand, though it looks like options. Takes it out of argv. */

@@ -24,7 +24,8 @@ static void print_help(const struct option_row *table)
     option_print_help(table, stdout);
     (void)puts("\nExit status: 0 installed and complete (status), installed (install), printed "
                "(sql); 1 absent,\nincomplete, of another version or differing (status), not "
-               "installed (install); 64 bad command\nline; 69 no server; 74 the result could not be written; 77 no permission. status of "
+               "installed (install); 64 bad command\nline; 69 no server; 74 the result could not "
+               "be written; 77 no permission. status of "
                "several\nservers: the worst of them.");
 }
 
