@@ -114,6 +114,7 @@ struct yield_facts {
     size_t n_locks;
     const struct yield_ledger *ledger; /* NULL: no ledger, or the duty is not in it */
     bool ledger_unread;                /* it is there, and could not be read this time */
+    bool ledger_denied; /* it is there, and not ours to read; the duty was never seen in it */
 };
 
 /* How the deed would be done. */

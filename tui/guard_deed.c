@@ -51,6 +51,9 @@ void check_signal(struct check *check)
     const struct yield_server *server = &check->facts->server;
     if (check_is_lease(check))
         check_pass(check, "Nothing is signalled: a lease has no session.");
+    else if (check_term_hidden(check))
+        check_note(check, "Who may end it depends on its term, which cannot be told.",
+                   "See the guard identity.");
     else if (check->road == ROAD_LEDGER)
         check_signal_by_ledger(check);
     else if (server->superuser)
@@ -101,7 +104,9 @@ void check_yieldable(struct check *check)
             check, "The duty is registered as not yieldable.",
             "register_duty(..., yieldable => true) allows it; its team knows why it is not.");
     else
-        check_pass(check, "The duty may be yielded.");
+        check_pass(check, check->facts->ledger_denied
+                              ? "Nothing is known against it: the ledger may not be read."
+                              : "The duty may be yielded.");
 }
 
 void check_open(struct check *check)
@@ -115,7 +120,9 @@ void check_open(struct check *check)
                                 yield_time(ledger->yield_expires_us, check->arena)));
     else
         check_pass(check, ledger ? "No other yield is open."
-                                 : "No other yield is known: without the ledger none is recorded.");
+                          : check->facts->ledger_denied
+                              ? "None is known: the ledger may not be read."
+                              : "No other yield is known: without the ledger none is recorded.");
 }
 
 static void append(struct check *check, const char **list, const char *item)
@@ -242,7 +249,10 @@ void check_cooldown(struct check *check)
                                 yield_time(ledger->cool_until_us, check->arena)),
                    "Wait, or --override cool-down.");
     else
-        check_pass(check, ledger ? "No cool-down is running." : "No cool-down is declared.");
+        check_pass(check, ledger ? "No cool-down is running."
+                          : check->facts->ledger_denied
+                              ? "None is known: the ledger may not be read."
+                              : "No cool-down is declared.");
 }
 
 void check_pooled(struct check *check)
@@ -267,8 +277,14 @@ void check_audit(struct check *check)
 {
     const struct yield_ledger *ledger = check->facts->ledger;
     bool wanted = yield_term_is_targets(check->target, check->facts);
-    if (!wanted)
-        check_pass(check, "The local log takes the audit: the owner has no term in a ledger.");
+    if (check_term_hidden(check))
+        check_note(check, "Who takes the audit depends on the term, which cannot be told.",
+                   "See the guard identity.");
+    else if (!wanted)
+        check_pass(check,
+                   check->facts->ledger_denied
+                       ? "The local log takes the audit: the ledger may not be read."
+                       : "The local log takes the audit: the owner has no term in a ledger.");
     else if (!ledger->may_request)
         check->row->privilege = true;
     else if (!ledger->read_only)

@@ -188,6 +188,14 @@ void check_key(struct check *check)
                    arena_printf(check->arena, "Another key decides the duty now, not %s.",
                                 check->target->key_text),
                    look_again);
+    else if (check->facts->ledger_denied)
+        check_note(check,
+                   arena_printf(check->arena,
+                                "The key is the same: %s. There is a ledger that you may not read: "
+                                "it may know this key by another name, and say that it is not to "
+                                "be yielded.",
+                                check->target->key_text),
+                   "GRANT pgleader_operator (or pgleader_reader) to your role.");
     else
         check_pass(check,
                    arena_printf(check->arena, "The key is the same: %s.", check->target->key_text));
@@ -205,6 +213,22 @@ bool yield_term_is_targets(const struct yield_target *target, const struct yield
            ledger->term_backend_start_us == target->backend_start_us;
 }
 
+bool check_term_hidden(const struct check *check)
+{
+    const struct yield_target *target = check->target;
+    const struct yield_ledger *ledger = check->facts->ledger;
+    return ledger && ledger->term_open && !check_is_lease(check) && target->pid > 0 &&
+           ledger->term_pid == target->pid && target->backend_start_us == TIME_UNKNOWN;
+}
+
+static const char *why_no_generation(const struct check *check)
+{
+    if (check->facts->ledger_denied)
+        return "No generation is known: the ledger may not be read.";
+    return check->target->registered ? "The owner has begun no term: it has no generation."
+                                     : "There is no ledger entry: the duty has no generation.";
+}
+
 /* Without a generation, none may have begun either: then the token names too little. */
 void check_generation(struct check *check)
 {
@@ -213,10 +237,14 @@ void check_generation(struct check *check)
     bool begun = ledger && ledger->term_open && !check_is_lease(check) &&
                  ledger->term_pid == target->pid &&
                  ledger->term_backend_start_us == target->backend_start_us;
-    if (target->generation < 0 && !begun)
-        check_pass(check, target->registered
-                              ? "The owner has begun no term: it has no generation."
-                              : "There is no ledger entry: the duty has no generation.");
+    if (check_term_hidden(check))
+        check_note(check,
+                   arena_printf(check->arena,
+                                "Whether generation %" PRId64 " is this owner's cannot be told.",
+                                ledger->generation),
+                   "See the guard identity.");
+    else if (target->generation < 0 && !begun)
+        check_pass(check, why_no_generation(check));
     else if (target->generation >= 0 && yield_term_is_targets(target, check->facts))
         check_pass(check, arena_printf(check->arena, "Generation %" PRId64 " is the open term.",
                                        target->generation));

@@ -21,6 +21,10 @@ void check_fail(struct check *check, const char *sentence, const char *remedy);
 void check_fail_privilege(struct check *check, const char *sentence, const char *remedy);
 
 bool check_is_lease(const struct check *check);
+
+/* The ledger's open term has the owner's pid, and whether it is that session's cannot be told: its
+ * start may not be read. */
+bool check_term_hidden(const struct check *check);
 const char *check_describe(const struct yield_lock *lock, struct arena *arena);
 
 static inline bool is_own_lease(const struct yield_target *target)

@@ -141,8 +141,8 @@ static void take_ledger(const struct yield_target *target, const struct pg_batch
                             facts->arena, &why);
     /* A duty that was never seen in the ledger may be led in spite of a ledger that is not ours
      * to read. */
-    bool foreign = !target->registered && strcmp(why.sqlstate, "42501") == 0;
-    facts->ledger_unread = why.kind != ERROR_NONE && !is_absent(&why) && !foreign;
+    facts->ledger_denied = !target->registered && strcmp(why.sqlstate, "42501") == 0;
+    facts->ledger_unread = why.kind != ERROR_NONE && !is_absent(&why) && !facts->ledger_denied;
 }
 
 struct yield_facts *yield_facts_take(const struct yield_target *target, struct lock_key key,

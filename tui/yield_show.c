@@ -102,8 +102,10 @@ void yield_show_question(const struct yield_view *view, FILE *out)
     show_line(out, "key", target->key_text);
     show_owner(view, arena, out);
     show_line(out, "generation",
-              target->generation < 0 ? "none: no term in a ledger"
-                                     : arena_printf(arena, "%" PRId64, target->generation));
+              target->generation < 0 && view->asked->ledger_denied
+                  ? "none is known: the ledger may not be read"
+              : target->generation < 0 ? "none: no term in a ledger"
+                                       : arena_printf(arena, "%" PRId64, target->generation));
     show_line(out, "worker", yield_fate_sentence(target, view->asked, arena));
     show_line(out, "audit",
               text_equal(audit_of(view), "log") ? "the local log (standard error, syslog)"

@@ -126,7 +126,7 @@ def test_no_right_to_signal(pg, request):
             pg.sql("grant pg_signal_backend to pgleader_owner")
 
 
-def test_an_identity_that_may_not_be_read(pg):
+def test_an_identity_that_may_not_be_read(pg, request):
     """Cannot verify is not changed: it says which grant is missing."""
     pg.sql("create role plain login")
     with closing(stranger(pg, 4715)) as leader, waiting(pg, 4715, "worker-b"):
@@ -135,6 +135,12 @@ def test_an_identity_that_may_not_be_read(pg):
         assert "identity" in done.refused() and alive(pg, leader), done
         assert "Cannot verify" in done.guard("identity")["sentence"] and "pg_read_all_stats" in done.guard("identity")["remedy"]
         assert "owner" not in done.refused(), "what cannot be seen has not changed"
+        assert "ledger that you may not read" in done.guard("key")["sentence"], "nor is it absent"
+    with Led(pg, request) as d:
+        pg.sql("grant pgleader_operator to plain")
+        done = run(pg.conninfo(user="plain"), d.duty, d.confirm)
+        assert done.status == 13 and set(done.refused()) == {"identity", "confirm"}, f"no other right would help: {done}"
+        assert f"Whether generation {d.generation} is this owner's cannot be told." == done.guard("generation")["sentence"]
 
 
 def test_not_yieldable(pg, request):

@@ -367,6 +367,35 @@ static void test_an_unread_ledger_is_not_an_absent_one(void **state)
     arena_free(arena);
 }
 
+/* What may not be read is not said to be absent, and no right is asked for that would not help. */
+static void test_what_may_not_be_read(void **state)
+{
+    static const enum guard_id unsure[] = {GUARD_GENERATION, GUARD_SIGNAL, GUARD_AUDIT};
+    static const enum guard_id denied[] = {GUARD_KEY,  GUARD_GENERATION, GUARD_YIELDABLE,
+                                           GUARD_OPEN, GUARD_COOLDOWN,   GUARD_AUDIT};
+    (void)state;
+    struct scene hidden = sound(), foreign = sound();
+    struct arena *arena = arena_new();
+    struct guard_list list;
+    hidden.target.generation = -1;
+    hidden.target.backend_start_us = hidden.facts.server.backend_start_us = TIME_UNKNOWN;
+    hidden.locks[0].backend_start_us = TIME_UNKNOWN;
+    hidden.facts.server.may_signal = false;
+    check(&hidden, arena, &list);
+    assert_true(has_failed(&list, GUARD_IDENTITY));
+    for (size_t i = 0; i < COUNT(unsure); i++)
+        assert_int_equal(list.rows[unsure[i]].state, GUARD_NOTED);
+    foreign.target.generation = -1;
+    foreign.target.registered = false;
+    foreign.facts.locks = foreign.locks;
+    foreign.facts.ledger_denied = true;
+    guards_check(&foreign.target, &foreign.facts, &foreign.context, arena, &list);
+    for (size_t i = 0; i < COUNT(denied); i++)
+        assert_non_null(strstr(list.rows[denied[i]].sentence, "may not "));
+    assert_int_equal(list.rows[GUARD_KEY].state, GUARD_NOTED);
+    arena_free(arena);
+}
+
 static void test_tokens(void **state)
 {
     (void)state;
@@ -473,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_identity_is_never_overridden),
         cmocka_unit_test(test_nothing_was_read),
         cmocka_unit_test(test_an_unread_ledger_is_not_an_absent_one),
+        cmocka_unit_test(test_what_may_not_be_read),
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_fates),
         cmocka_unit_test(test_outcomes),
