@@ -393,7 +393,8 @@ int screen_page(const struct ui *ui, int height)
     return page > 1 ? page : 1;
 }
 
-int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark)
+int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark,
+                 int *ret_mark_end)
 {
     screen_content *content = content_of(ui->screen);
     if (!content)
@@ -402,6 +403,7 @@ int screen_lines(const struct ui *ui, const struct picture *picture, int width, 
     struct page page = {.grid = grid, .mark = -1};
     content(ui, picture, &page);
     *ret_mark = page.mark;
+    *ret_mark_end = page.mark_end > page.mark ? page.mark_end : page.mark;
     grid_free(grid);
     return page.n;
 }

@@ -11,7 +11,8 @@ struct page {
     int first, height; /* rows of the grid */
     int top;           /* lines above it */
     int n;             /* lines so far */
-    int mark;          /* the line of what is typed into; -1: there is none */
+    int mark;          /* the first line of what is typed into; -1: there is none */
+    int mark_end;      /* its last one, where the next character goes; not before mark */
 };
 
 /* The row of the next line; -1 where it is not on the page, which grid_put takes for nothing. */
@@ -47,9 +48,10 @@ void screen_render(const struct ui *ui, const struct picture *picture, int64_t n
                    struct grid *grid);
 
 /* How many rows of the list, or lines of any other content, fit; and how many lines there are,
- * with page.mark. */
+ * with page.mark and page.mark_end. */
 int screen_page(const struct ui *ui, int height);
-int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark);
+int screen_lines(const struct ui *ui, const struct picture *picture, int width, int *ret_mark,
+                 int *ret_mark_end);
 
 /* The next time (CLOCK_MONOTONIC) that the screen looks otherwise although nothing happens, because
  * an age on it has grown; INT64_MAX: never. */

@@ -132,6 +132,8 @@ static void render_field(const struct yield_form *form, enum form_field field, c
                : here ? ""
                       : empty,
                here ? "_" : "");
+    if (here)
+        page->mark_end = page->n - 1;
 }
 
 static void render_buttons(const struct yield_form *form, struct arena *arena, struct page *page)

@@ -96,14 +96,16 @@ void ui_settle(struct ui *ui, const struct picture *picture, int width, int heig
     } else {
         find_again(ui, picture);
     }
-    int mark = -1;
+    int mark = -1, mark_end = -1;
     ui->shift_most = screen_list_shift(ui, width);
     if (ui->shift > ui->shift_most)
         ui->shift = ui->shift_most;
     ui->page = screen_page(ui, height);
-    ui->scroll_most = screen_lines(ui, picture, width, &mark) - ui->page;
-    if (ui->form.follow && mark >= 0)
+    ui->scroll_most = screen_lines(ui, picture, width, &mark, &mark_end) - ui->page;
+    if (ui->form.follow && mark >= 0) {
         show_line(ui, mark);
+        show_line(ui, mark_end);
+    }
     if (ui->scroll > ui->scroll_most)
         ui->scroll = ui->scroll_most;
     if (ui->scroll < 0)

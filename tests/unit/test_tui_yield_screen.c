@@ -342,6 +342,69 @@ static void screens_are_golden(void **state)
     }
 }
 
+/* A reason of many lines on a narrow screen, a confirmation that is not complete, an override. */
+static void long_reason(struct stage *stage)
+{
+    type(stage, FORM_REASON,
+         "node-b has GC pauses of 40 s since the deploy of 14:10, INC-2231; its disk is "
+         "\u0442\u043e\u0436\u0435 slow, \u540d\u524d says so, and whoever is on call "
+         "next should look at both of them before they go on");
+}
+
+static const struct {
+    void (*change)(struct stage *stage);
+    enum form_field focus;
+    const char *mark, *end; /* on the screen whatever its size: where one is, what was typed */
+} fields[] = {
+    {as_it_opens, FORM_CANCEL, "> [ Cancel ]", ""},
+    {half_typed, FORM_CONFIRM, "> Confirm ", "288_"},
+    {half_typed, FORM_REASON, "> Reason ", "INC-2231_"},
+    {long_reason, FORM_REASON, "> Reason ", "on_"},
+    {ready, FORM_YIELD, "> [ Yield ]", ""},
+    {overridden, FORM_OVERRIDE, "> Override ", "no-successor_"},
+    {strange_lease, FORM_CONFIRM, "> Confirm ", "_"},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static char *rendered(struct stage *stage, int width, int height)
+{
+    size_t size = 0;
+    char *text = NULL;
+    struct grid *grid = grid_new(width, height, true);
+    ui_settle(&stage->ui, &stage->picture, width, height);
+    screen_render(&stage->ui, &stage->picture, NOW_US, grid);
+    FILE *out = open_memstream(&text, &size);
+    grid_print(grid, out);
+    (void)fclose(out);
+    grid_free(grid);
+    return text;
+}
+
+/* Whoever types sees where, and what, from 60x10 to 200x60: fields, widths and heights by turns;
+ * the screen keeps its place from one size to the next. */
+static void the_field_is_seen_at_every_size(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FIELDS; i++) {
+        struct stage *stage = xcalloc(1, sizeof *stage);
+        set_up(stage);
+        fields[i].change(stage);
+        wire(stage);
+        stage->ui.form.focus = fields[i].focus;
+        stage->ui.form.follow = true;
+        for (int width = 60 + i; width <= 200; width += FIELDS) {
+            int height = 10 + (width - 60) / FIELDS * 17 % 51;
+            CLEANUP(free_charp) char *text = rendered(stage, width, height);
+            if (!strstr(text, fields[i].mark) || !strstr(text, fields[i].end) ||
+                !strstr(text, "may yield  ") || !strstr(text, "Esc Cancel  "))
+                fail_msg("%dx%d, \"%s\" and \"%s\":\n%s", width, height, fields[i].mark,
+                         fields[i].end, text);
+        }
+        tear_down(stage);
+        free(stage);
+    }
+}
+
 /* With all filled in, each key on each field: what sends, and what ends. */
 static void only_enter_on_yield_sends(void **state)
 {
@@ -429,6 +492,7 @@ int main(int argc, char **argv)
     golden_begin(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(screens_are_golden),
+        cmocka_unit_test(the_field_is_seen_at_every_size),
         cmocka_unit_test(only_enter_on_yield_sends),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(overrides_are_named),
