@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/option.h"
@@ -31,7 +32,7 @@ static void add(struct doctor *doctor, enum severity severity, const char *forma
     doctor->findings =
         xreallocarray(doctor->findings, doctor->n_findings + 1, sizeof *doctor->findings);
     doctor->findings[doctor->n_findings++] = (struct finding){
-        doctor->check, severity, doctor->server, arena_strdup(doctor->arena, evidence)};
+        doctor->check, severity, doctor->server, arena_strdup(doctor->arena, evidence), NULL};
 }
 
 void doctor_find(struct doctor *doctor, const char *format, ...)
@@ -48,6 +49,28 @@ void doctor_note(struct doctor *doctor, const char *format, ...)
     va_start(args, format);
     add(doctor, SEVERITY_NOTE, format, args);
     va_end(args);
+}
+
+void doctor_mend(struct doctor *doctor, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    CLEANUP(free_charp) char *statement = xvasprintf(format, args);
+    va_end(args);
+    doctor->findings[doctor->n_findings - 1].statement = arena_strdup(doctor->arena, statement);
+}
+
+const char *doctor_quote(struct doctor *doctor, const char *name)
+{
+    char *quoted = arena_array(doctor->arena, 2 * strlen(name) + 3, 1), *to = quoted;
+    *to++ = '"';
+    for (; *name; *to++ = *name++) {
+        if (*name == '"')
+            *to++ = '"';
+    }
+    *to++ = '"';
+    *to = '\0';
+    return quoted;
 }
 
 /* The worst first, then in the order of the table; findings of one check stay as they came. */

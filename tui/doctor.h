@@ -24,6 +24,7 @@ struct finding {
     enum severity severity; /* the check's, or less */
     const char *server;
     const char *evidence;
+    const char *statement; /* SQL that mends it, for somebody who may; NULL */
 };
 
 struct doctor {
@@ -53,6 +54,12 @@ extern const struct doctor_check doctor_checks[];
 /* For checks: adds a finding of the check that runs; _note at the severity of a note. */
 void doctor_find(struct doctor *doctor, const char *format, ...) PRINTF_LIKE(2, 3);
 void doctor_note(struct doctor *doctor, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* For checks, after one of these: what mends that finding, as psql takes it. */
+void doctor_mend(struct doctor *doctor, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A name as SQL writes it. */
+const char *doctor_quote(struct doctor *doctor, const char *name);
 
 /* Runs every check over the servers that were looked at; the worst findings come first. */
 void doctor_examine(struct doctor *doctor);

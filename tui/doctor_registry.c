@@ -43,8 +43,11 @@ DOCTOR_CHECK(key_known)
 DOCTOR_CHECK(ledger_unreadable)
 {
     (void)server;
-    if (facts->ledger.error.kind != ERROR_NONE)
-        doctor_find(doctor, "role %s: %s", facts->role, facts->ledger.error.message);
+    if (facts->ledger.error.kind == ERROR_NONE)
+        return;
+    doctor_find(doctor, "role %s: %s", facts->role, facts->ledger.error.message);
+    if (text_equal(facts->ledger.error.sqlstate, "42501"))
+        doctor_mend(doctor, "GRANT pgleader_reader TO %s;", doctor_quote(doctor, facts->role));
 }
 
 DOCTOR_CHECK(ledger_version)
@@ -90,8 +93,13 @@ DOCTOR_CHECK(lease_unlogged)
 {
     (void)server;
     for (size_t i = 0; i < facts->n_duties; i++) {
-        if (facts->duties[i].lease_unlogged)
-            doctor_find(doctor, "%s is led by a row of %s, which is UNLOGGED",
-                        facts->duties[i].duty->name, facts->duties[i].duty->lease.table);
+        const struct config_duty *duty = facts->duties[i].duty;
+        const char *table = NULL;
+        if (!facts->duties[i].lease_unlogged)
+            continue;
+        doctor_find(doctor, "%s is led by a row of %s, which is UNLOGGED", duty->name,
+                    duty->lease.table);
+        if (pg_quote_name(doctor->arena, duty->lease.table, &table))
+            doctor_mend(doctor, "ALTER TABLE %s SET LOGGED;", table);
     }
 }

@@ -61,6 +61,11 @@ void doctor_print(const struct doctor *doctor, FILE *out)
         (void)fputs(finding->server ? ": " : "", out);
         print_harmless(out, finding->evidence);
         (void)putc('\n', out);
+        if (finding->statement) {
+            (void)fputs("         run: ", out);
+            print_harmless(out, finding->statement);
+            (void)putc('\n', out);
+        }
         if (is_last_of_check(doctor, i))
             (void)fprintf(out, "  remedy %s\n", finding->check->remedy);
     }
@@ -103,6 +108,7 @@ void doctor_print_json(const struct doctor *doctor, FILE *out)
         json_text(&json, "server", finding->server);
         json_text(&json, "evidence", finding->evidence);
         json_text(&json, "remedy", finding->check->remedy);
+        json_text(&json, "statement", finding->statement);
         json_close(&json, '}');
     }
     json_close(&json, ']');

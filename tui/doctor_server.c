@@ -35,18 +35,24 @@ DOCTOR_CHECK(role_unexpected)
 DOCTOR_CHECK(sessions_hidden)
 {
     (void)server;
-    if (!facts->reads_stats)
-        doctor_find(doctor, "role %s has no pg_read_all_stats", facts->role);
+    if (facts->reads_stats)
+        return;
+    doctor_find(doctor, "role %s has no pg_read_all_stats", facts->role);
+    doctor_mend(doctor, "GRANT pg_read_all_stats TO %s;", doctor_quote(doctor, facts->role));
 }
 
 DOCTOR_CHECK(cannot_signal)
 {
     (void)server;
-    if (!facts->signals && !facts->operates)
-        doctor_find(doctor,
-                    "role %s has neither pg_signal_backend nor the ledger's "
-                    "terminate_owner",
-                    facts->role);
+    bool ledger = facts->ledger.version > 0 || facts->ledger.error.kind != ERROR_NONE;
+    if (facts->signals || facts->operates)
+        return;
+    doctor_find(doctor,
+                "role %s has neither pg_signal_backend nor the ledger's "
+                "terminate_owner",
+                facts->role);
+    doctor_mend(doctor, "GRANT %s TO %s;", ledger ? "pgleader_operator" : "pg_signal_backend",
+                doctor_quote(doctor, facts->role));
 }
 
 DOCTOR_CHECK(pooler_between)

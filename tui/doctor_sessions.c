@@ -151,6 +151,24 @@ static double silence_ms(const struct doctor_facts *facts, const char *role)
     return user > 0 ? fmax(user, idle) : idle + interval * count;
 }
 
+/* What new sessions of the role have in this database, whatever else is set. */
+static const char *set_for(struct doctor *doctor, const struct doctor_facts *facts,
+                           const char *role, const char *setting)
+{
+    return arena_printf(doctor->arena, "ALTER ROLE %s IN DATABASE %s SET %s;",
+                        doctor_quote(doctor, role), doctor_quote(doctor, facts->database), setting);
+}
+
+static void mend_silence(struct doctor *doctor, const struct doctor_facts *facts, const char *role)
+{
+    /* with a user timeout of its own the kernel would not count probes */
+    bool user = doctor_setting(facts, role, "tcp_user_timeout") > 0;
+    doctor_mend(doctor, "%s %s %s%s%s", set_for(doctor, facts, role, "tcp_keepalives_idle = 2"),
+                set_for(doctor, facts, role, "tcp_keepalives_interval = 1"),
+                set_for(doctor, facts, role, "tcp_keepalives_count = 6"), user ? " " : "",
+                user ? set_for(doctor, facts, role, "tcp_user_timeout = 0") : "");
+}
+
 static void judge_silence(struct doctor *doctor, const struct doctor_facts *facts, const char *role,
                           const struct lock_row *example)
 {
@@ -162,11 +180,13 @@ static void judge_silence(struct doctor *doctor, const struct doctor_facts *fact
                     "a session of role %s whose host is gone would keep its lock for %s (no worker "
                     "is here yet to look at)",
                     role, in_words(doctor, ms));
-    else if (example->client_addr)
-        doctor_find(doctor,
-                    "a session of role %s, such as %s from %s, keeps its lock for %s after its "
-                    "host is gone, unless it sets limits of its own",
-                    role, lock_row_name(example), example->client_addr, in_words(doctor, ms));
+    if (!example || !example->client_addr)
+        return;
+    doctor_find(doctor,
+                "a session of role %s, such as %s from %s, keeps its lock for %s after its "
+                "host is gone, unless it sets limits of its own",
+                role, lock_row_name(example), example->client_addr, in_words(doctor, ms));
+    mend_silence(doctor, facts, role);
 }
 
 DOCTOR_CHECK(dead_leader_holds)
@@ -181,12 +201,15 @@ static void judge_timeout(struct doctor *doctor, const struct doctor_facts *fact
     double ms = doctor_setting(facts, role, name);
     if (isnan(ms) || ms <= 0)
         return;
-    if (example)
-        doctor_find(doctor, "role %s, of %s, has %s = %s", role, lock_row_name(example), name,
-                    in_words(doctor, ms));
-    else
+    if (!example) {
         doctor_note(doctor, "%s is %s for role %s (no worker is here yet to look at)", name,
                     in_words(doctor, ms), role);
+        return;
+    }
+    doctor_find(doctor, "role %s, of %s, has %s = %s", role, lock_row_name(example), name,
+                in_words(doctor, ms));
+    doctor_mend(doctor, "%s",
+                set_for(doctor, facts, role, arena_printf(doctor->arena, "%s = 0", name)));
 }
 
 static void judge_idle_session(struct doctor *doctor, const struct doctor_facts *facts,
@@ -293,11 +316,16 @@ static void find_deaf_waiter(struct doctor *doctor, const struct doctor_facts *f
                              const struct member *member)
 {
     double ms = doctor_setting(facts, member->role, "client_connection_check_interval");
-    if (waited_us(facts, member) >= 0 && !(ms > 0))
-        doctor_find(doctor,
-                    "%s (pid %" PRId32 ") waits for %s, and the server does not look whether it is "
-                    "still there",
-                    lock_row_name(member->row), member->row->pid, member->duty->name);
+    if (waited_us(facts, member) < 0 || ms > 0)
+        return;
+    doctor_find(doctor,
+                "%s (pid %" PRId32 ") waits for %s, and the server does not look whether it is "
+                "still there",
+                lock_row_name(member->row), member->row->pid, member->duty->name);
+    if (member->role && !isnan(ms)) /* 14 and later */
+        doctor_mend(
+            doctor, "%s",
+            set_for(doctor, facts, member->role, "client_connection_check_interval = '2s'"));
 }
 
 DOCTOR_CHECK(dead_waiter_stays)

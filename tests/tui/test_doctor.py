@@ -77,6 +77,17 @@ def findings(pg, dbname, user=None):
     return examine(pg.conninfo(dbname, user=user))
 
 
+def mend(pg, dbname, check, user=None, *argv):
+    """Pastes what doctor prints to be run, for one finding after the other; then there is none."""
+    asked = argv or (pg.conninfo(dbname, user=user),)
+    shown = pgleader("doctor", *asked).stdout
+    for finding in json.loads(pgleader("doctor", *asked, "--json").stdout)["findings"]:
+        if finding["id"] == check:
+            assert f"run: {finding['statement']}\n" in shown
+            pg.sql(finding["statement"], dbname=dbname)
+    assert check not in examine(*asked)
+
+
 def write(tmp_path, *servers, name="pgleader.yml"):
     """A configuration: (name, conninfo, lines below it) each."""
     path = tmp_path / name
@@ -197,6 +208,11 @@ def test_sessions_hidden_and_cannot_signal(pg, app):
     pg.sql("create role oncall login in role pgleader_operator, pgleader_reader")
     assert {"sessions-hidden", "ledger-unreadable"}.isdisjoint(findings(pg, app, "watcher"))
     assert "cannot-signal" in findings(pg, app, "watcher") and "cannot-signal" not in findings(pg, app, "oncall")
+    pg.sql('create role "Odd ""one" login')
+    for check in ("sessions-hidden", "ledger-unreadable", "cannot-signal"):
+        mend(pg, app, check, 'Odd "one')
+    pg.sql('revoke pgleader_operator from "Odd ""one"')
+    mend(pg, "postgres", "cannot-signal", 'Odd "one')
 
 
 @pytest.mark.parametrize("mode, size", [("transaction", 1), ("transaction", 5), ("session", 5)])
@@ -223,10 +239,13 @@ def test_dead_leader_holds(pg, app):
         with altered(pg, f"role worker in database {app}", "tcp_keepalives_idle", "10min"):
             (severity, evidence), = findings(pg, app)["dead-leader-holds"]
             assert severity == "warning" and "invoice-worker-1 from 127.0.0.1, keeps its lock for 10 min" in evidence
+            mend(pg, app, "dead-leader-holds")
     with hold_lock(pg, KEY, dbname=app, application_name="careless"):
         assert "2 h 11 min" in findings(pg, app)["dead-leader-holds"][0][1]
         with altered(pg, f"database {app}", "tcp_user_timeout", "8000"):
             assert "2 h 0 min" in findings(pg, app)["dead-leader-holds"][0][1]
+            with altered(pg, f"role postgres in database {app}", "tcp_user_timeout", "1h"):
+                mend(pg, app, "dead-leader-holds")
     with hold_lock(pg, KEY, dbname=app, application_name="local", host=str(pg.base)):
         assert "dead-leader-holds" not in findings(pg, app)
 
@@ -237,6 +256,7 @@ def test_long_waits(pg, app):
         found = wait_until(lambda: (f := findings(pg, app)) and "waiter-holds-vacuum" in f and f, "it has waited long")
         assert f"careless (pid {pid}) waits for {DUTY}" in found["waiter-holds-vacuum"][0][1]
         assert f"(pid {pid})" in found["dead-waiter-stays"][0][1]
+        mend(pg, app, "dead-waiter-stays")
     with waiting(pg, app, user="worker", application_name="invoice-worker-2"):
         assert not {"waiter-holds-vacuum", "dead-waiter-stays"} & set(findings(pg, app))
         found = wait_until(lambda: (f := findings(pg, app)) and "waiter-holds-vacuum" in f and f, "it has waited long")
@@ -252,6 +272,7 @@ def test_idle_session_timeout(pg, app):
         with pg.connect(app, **WORKER):
             (severity, evidence), = findings(pg, app)["idle-session-timeout"]
             assert (severity, evidence) == ("warning", "role worker, of invoice-worker-1, has idle_session_timeout = 10 min")
+            mend(pg, app, "idle-session-timeout")
 
 
 def test_transactions_of_an_owner(pg, app):
@@ -354,6 +375,7 @@ def test_lease_unlogged(pg, app, tmp_path):
       - {duty: jobs/b, lease: {table: logged, row: b}}
 """))
     assert sorted(e.split()[0] for _, e in examine("--config", path)["lease-unlogged"]) == ["jobs/a", "jobs/lease"]
+    mend(pg, app, "lease-unlogged", None, "--config", path)
 
 
 def test_commit_asynchronous(pg, app):
