@@ -161,7 +161,7 @@ static void copy(struct app *app)
 static void refresh(struct app *app)
 {
     lookout_hurry(app->lookout);
-    ui_say(&app->ui, "Looking again");
+    ui_say(&app->ui, app->ui.paused ? "Looking again; Space shows what is found" : "Looking again");
 }
 
 /* The servers keep their sessions and pictures. */

@@ -11,10 +11,15 @@
 /* Title, counts or banner above; message and footer below. */
 enum { ROWS_ABOVE = 2, ROWS_BELOW = 2, LABEL_WIDTH = 12 };
 
+int page_row(const struct page *page, int line)
+{
+    int shown = line - page->top;
+    return shown >= 0 && shown < page->height ? page->first + shown : -1;
+}
+
 int page_next(struct page *page)
 {
-    int line = page->n++ - page->top;
-    return line >= 0 && line < page->height ? page->first + line : -1;
+    return page_row(page, page->n++);
 }
 
 /* How many bytes of text, up to a blank, fit into width cells; all of them if no blank comes in
@@ -199,7 +204,7 @@ static char *title_right(const struct ui *ui, const struct picture *picture, int
     words_clock(ui->times, newest, clock);
     words_duration(now_us - picture->taken_us, age);
     if (ui->paused)
-        return xasprintf("PAUSED %s  %s", age, clock);
+        return xasprintf("%sPAUSED %s  %s", mode, age, clock);
     if (overdue_us(picture, now_us) >= 0) {
         words_duration(overdue_us(picture, now_us), age);
         return xasprintf("%s%s%s old  %s", mode, n_fresh(picture) ? "" : "STALE ", age, clock);
@@ -248,13 +253,27 @@ static char *counts(const struct ui *ui)
     return text;
 }
 
-/* Counts at the left, what is chosen at the right; or what is wrong with the only server. */
+/* The server that all of the screen is of; NULL: it is of several. */
+static const struct published *server_of(const struct ui *ui, const struct picture *picture)
+{
+    const char *server = NULL;
+    if (picture->n == 1)
+        return picture->servers[0];
+    if (ui->screen == SCREEN_DUTY)
+        server = ui->server;
+    else if (ui->form.view && (ui->screen == SCREEN_YIELD || ui->screen == SCREEN_WATCH))
+        server = ui->form.view->target->server;
+    int at = server ? picture_find(picture, server) : -1;
+    return at >= 0 ? picture->servers[at] : NULL;
+}
+
+/* Counts at the left, what is chosen at the right; or what is wrong with the server. */
 static void render_second(const struct ui *ui, const struct picture *picture, int64_t now_us,
                           struct grid *grid)
 {
     char banner[512];
-    if (picture->n == 1 &&
-        screen_banner(picture->servers[0], now_us, ui->times, banner, sizeof banner)) {
+    const struct published *server = server_of(ui, picture);
+    if (server && screen_banner(server, now_us, ui->times, banner, sizeof banner)) {
         (void)grid_put(grid, 1, 0, grid->width, GRID_BOLD | GRID_RED, banner);
         return;
     }
@@ -272,92 +291,6 @@ static void render_second(const struct ui *ui, const struct picture *picture, in
         at = grid->width + 2; /* the order can be seen, the counts cannot */
     (void)grid_put(grid, 1, 0, at - 2, GRID_PLAIN, left);
     (void)grid_put(grid, 1, at, grid->width - at, *ui->filter ? GRID_BOLD : GRID_DIM, right);
-}
-
-static bool in_footer(const struct ui *ui, const struct key_row *key, bool last)
-{
-    bool must = key->action == ACTION_HELP || key->action == ACTION_QUIT;
-    if (key->action == ACTION_YIELD && !ui->may_yield)
-        return false;
-    bool fills = key->action == ACTION_NEXT_FIELD || key->action == ACTION_PRESS;
-    if (fills && !form_is_open(&ui->form))
-        return false;
-    return key->footer && key->screens & 1U << ui->screen && must == last;
-}
-
-static int put_keys(const struct ui *ui, struct grid *grid, int column, int end, bool last)
-{
-    int row = grid->height - 1;
-    for (const struct key_row *key = key_rows; key->keys; key++) {
-        if (!in_footer(ui, key, last))
-            continue;
-        int width = grid_text_width(grid, key->footer);
-        if (column + width > end)
-            break;
-        (void)grid_put(grid, row, column, width, GRID_PLAIN, key->footer);
-        grid_mark(grid, row, column, (int)strcspn(key->footer, " "), GRID_BOLD);
-        column += width + 2;
-    }
-    return column;
-}
-
-/* What the keys of this screen do, as many as fit: help and the way out always. */
-static void render_footer(const struct ui *ui, struct grid *grid)
-{
-    int needed = 0;
-    for (const struct key_row *key = key_rows; key->keys; key++)
-        needed += in_footer(ui, key, true) ? grid_text_width(grid, key->footer) + 2 : 0;
-    int column = put_keys(ui, grid, 0, grid->width - needed, false);
-    (void)put_keys(ui, grid, column, grid->width, true);
-}
-
-/* Of a yield that is not on the screen. */
-static char *yield_words(const struct yield_view *view)
-{
-    if (view->phase == PHASE_DONE)
-        return xasprintf(" Yield of %s: %s Y shows it ", view->target->duty, view->sentence);
-    return xasprintf(" The yield of %s is under way: Y shows it ", view->target->duty);
-}
-
-static bool is_of_yield(enum screen_id screen)
-{
-    return screen == SCREEN_YIELD || screen == SCREEN_WATCH;
-}
-
-static char *entry_words(const struct ui *ui)
-{
-    static const char *const prompts[] = {
-        [ENTRY_FIND] = "Find: ", [ENTRY_FILTER] = "Filter: ", [ENTRY_COMMAND] = ":"};
-    if (ui->entry != ENTRY_SORT)
-        return xasprintf(" %s%s_ ", prompts[ui->entry], ui->typed);
-    char *text = xstrdup(" Sort by");
-    for (int i = 0; i < ORDERS; i++) {
-        CLEANUP(free_charp) char *before = text;
-        bool chosen = i == (int)ui->order;
-        text = xasprintf("%s %s%s%s", before, chosen ? "[" : "", list_order_names[i],
-                         chosen ? "]" : "");
-    }
-    CLEANUP(free_charp) char *before = text;
-    return xasprintf("%s ", before);
-}
-
-static void render_message(const struct ui *ui, struct grid *grid)
-{
-    int row = grid->height - 2;
-    grid_rule(grid, row, 0);
-    if (ui->entry != ENTRY_NONE) {
-        CLEANUP(free_charp)
-        char *text = entry_words(ui);
-        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
-    } else if (*ui->message) {
-        CLEANUP(free_charp) char *text = xasprintf(" %s ", ui->message);
-        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
-    } else if (is_of_yield(ui->screen) && ui->scroll < ui->scroll_most) {
-        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, " more below: Down, PgDn ");
-    } else if (ui->form.view && !is_of_yield(ui->screen)) {
-        CLEANUP(free_charp) char *text = yield_words(ui->form.view);
-        (void)grid_put(grid, row, 0, grid->width, GRID_BOLD, text);
-    }
 }
 
 static screen_content *content_of(enum screen_id screen)
@@ -381,8 +314,7 @@ void screen_render(const struct ui *ui, const struct picture *picture, int64_t n
     } else if (height > 0) {
         screen_list(ui, picture, now_us, grid, ROWS_ABOVE, height);
     }
-    render_message(ui, grid);
-    render_footer(ui, grid);
+    screen_bottom(ui, picture, grid);
     render_second(ui, picture, now_us, grid);
     render_title(ui, picture, now_us, grid);
 }
@@ -399,7 +331,7 @@ int screen_lines(const struct ui *ui, const struct picture *picture, int width, 
     screen_content *content = content_of(ui->screen);
     if (!content)
         return 0;
-    struct grid *grid = grid_new(width, 1, false);
+    struct grid *grid = grid_new(width, 1, true);
     struct page page = {.grid = grid, .mark = -1};
     content(ui, picture, &page);
     *ret_mark = page.mark;

@@ -15,6 +15,9 @@ struct page {
     int mark_end;      /* its last one, where the next character goes; not before mark */
 };
 
+/* The row of a line; -1 where it is not on the page, which grid_put takes for nothing. */
+int page_row(const struct page *page, int line);
+
 /* The row of the next line; -1 where it is not on the page, which grid_put takes for nothing. */
 int page_next(struct page *page);
 
@@ -42,6 +45,16 @@ void screen_list(const struct ui *ui, const struct picture *picture, int64_t now
 
 /* How many columns after the first can be scrolled away until the last one is seen. */
 int screen_list_shift(const struct ui *ui, int width);
+
+/* The last two rows: what is said or typed, else the newest event; and what keys do. */
+void screen_bottom(const struct ui *ui, const struct picture *picture, struct grid *grid);
+
+/* "takeover", or that it is the step of a yield. */
+const char *event_rule(const struct journal_entry *entry);
+
+/* "node-b (pid 4711), vacant for 41ms to 143ms on prod-us": what an entry says besides its rule
+ * and its duty; from malloc. */
+char *event_words(const struct journal_entry *entry, bool several);
 
 /* The whole screen at now_us (CLOCK_MONOTONIC), after ui_settle. */
 void screen_render(const struct ui *ui, const struct picture *picture, int64_t now_us,

@@ -2,13 +2,17 @@
 /* One duty: who leads and since when, by what right, what it works on, who could follow. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/text.h"
 #include "observe/bounds.h"
 #include "tui/screen.h"
 
-enum { BEGAN_WIDTH = 26 }; /* "began 2026-11-29 16:35:59Z" */
+enum {
+    BEGAN_WIDTH = 6,    /* "began " */
+    HISTORY_WIDTH = 12, /* a clock, or more where its zone has no Z */
+};
 
 struct view {
     const struct ui *ui;
@@ -42,6 +46,22 @@ static char *held_words(const struct duty *duty)
     return xasprintf("between %s and %s", least, most);
 }
 
+/* Who led until nobody did. */
+static void render_last_owner(const struct view *view, struct page *page)
+{
+    const struct trail *trail = &view->duty->trail;
+    char when[WORDS_SIZE];
+    if (!view->duty->read || !trail->ever_owned)
+        return;
+    const char *name = trail->last.holder ? trail->last.holder : "";
+    CLEANUP(free_charp)
+    char *pid =
+        trail->last.pid > 0 ? xasprintf(" (pid %" PRId32 ")", trail->last.pid) : xstrdup("");
+    instant(view, trail->lost_upper_us, when);
+    page_field(page, "Led last", GRID_PLAIN, "%s%s, until %s",
+               *name ? instance_name(view->duty->name, name) : "(no name)", pid, when);
+}
+
 static void render_owner(const struct view *view, struct page *page)
 {
     const struct duty *duty = view->duty;
@@ -49,6 +69,7 @@ static void render_owner(const struct view *view, struct page *page)
     char when[WORDS_SIZE];
     if (!duty->read || duty->owners <= 0) {
         page_field(page, "Owner", GRID_BOLD, "%s", duty->read ? "- none -" : "? not readable");
+        render_last_owner(view, page);
         return;
     }
     CLEANUP(free_charp) char *held = held_words(duty);
@@ -194,7 +215,7 @@ static void render_queue(const struct view *view, struct page *page)
                        *waiter->name ? instance_name(duty->name, waiter->name) : "(no name)");
         (void)grid_printf(page->grid, row, 5 + name, GRID_PLAIN, "pid %-7" PRId32 " waits %-7s",
                           waiter->pid, waits);
-        if (width >= 32 + name + BEGAN_WIDTH)
+        if (width >= 32 + name + BEGAN_WIDTH + (int)strlen(began))
             (void)grid_printf(page->grid, row, 32 + name, GRID_DIM, "began %s", began);
     }
     if (duty->n_queue == QUEUE_SHOWN && (size_t)duty->waiters > duty->n_queue)
@@ -250,11 +271,11 @@ static void render_history(const struct view *view, struct page *page)
             !text_equal(entry->server, view->ui->server))
             continue;
         words_clock(view->ui->times == TIMES_AGO ? TIMES_UTC : view->ui->times, entry->read_us, a);
-        if (entry->step)
-            page_field(page, a, GRID_PLAIN, "yield: %s", entry->step);
-        else
-            page_field(page, a, GRID_PLAIN, "%s %s", rules[entry->rule].id,
-                       entry->holder ? instance_name(entry->duty, entry->holder) : "");
+        CLEANUP(free_charp) char *words = event_words(entry, false);
+        CLEANUP(free_charp)
+        char *text = xasprintf("%s%s%s", event_rule(entry), *words ? ": " : "", words);
+        int width = (int)strlen(a) + 1;
+        page_entry(page, 0, width > HISTORY_WIDTH ? width : HISTORY_WIDTH, a, GRID_PLAIN, text);
     }
 }
 

@@ -6,6 +6,8 @@
 #include "observe/bounds.h"
 #include "tui/screen.h"
 
+enum { CLOCK_WIDTH = 10, LOCAL_CLOCK_WIDTH = 14, RULE_WIDTH = 10, LEAST_NAME = 10 };
+
 /* "node-b (pid 4711)"; the duty's own rule says the rest. */
 static char *who(const struct journal_entry *entry)
 {
@@ -30,30 +32,51 @@ static char *gap(const struct journal_entry *entry)
     return xasprintf("vacant for %s to %s", least, most);
 }
 
-static const char *server_of(const struct picture *picture, const struct journal_entry *entry)
+const char *event_rule(const struct journal_entry *entry)
 {
-    return picture->n > 1 ? entry->server : "";
+    return entry->step ? "yield" : rules[entry->rule].id;
+}
+
+char *event_words(const struct journal_entry *entry, bool several)
+{
+    CLEANUP(free_charp) char *holder = who(entry);
+    CLEANUP(free_charp) char *vacancy = gap(entry);
+    return xasprintf("%s%s%s%s%s%s", holder, *holder && *vacancy ? ", " : "", vacancy,
+                     several && *holder ? " " : "", several ? "on " : "",
+                     several ? entry->server : "");
+}
+
+/* The column of duties has as much room as they need, and at most a third of the screen. */
+static int name_width(const struct journal *journal, const struct grid *grid)
+{
+    int most = LEAST_NAME;
+    for (size_t i = 0; i < journal->n; i++) {
+        int width = grid_text_width(grid, journal_at(journal, i)->duty);
+        most = width > most ? width : most;
+    }
+    return most < grid->width / 3 ? most : grid->width / 3;
 }
 
 void screen_events(const struct ui *ui, const struct picture *picture, struct page *page)
 {
+    const struct journal *journal = ui->journal;
+    enum time_style style = ui->times == TIMES_AGO ? TIMES_UTC : ui->times;
+    int rule = style == TIMES_LOCAL ? LOCAL_CLOCK_WIDTH : CLOCK_WIDTH, name = rule + RULE_WIDTH;
     page_heading(page, "EVENTS since this screen was opened, newest first");
-    if (!ui->journal || ui->journal->n == 0)
-        (void)grid_put(page->grid, page_next(page), 0, page->grid->width, GRID_PLAIN,
-                       "Nothing has changed yet.");
-    for (size_t i = 0; ui->journal && i < ui->journal->n; i++) {
-        const struct journal_entry *entry = journal_at(ui->journal, i);
-        CLEANUP(free_charp) char *holder = who(entry);
-        CLEANUP(free_charp) char *vacancy = gap(entry);
+    if (!journal || journal->n == 0) {
+        page_text(page, GRID_PLAIN, "Nothing has changed yet.");
+        return;
+    }
+    int width = name_width(journal, page->grid);
+    for (size_t i = 0; i < journal->n; i++) {
+        const struct journal_entry *entry = journal_at(journal, i);
+        CLEANUP(free_charp) char *words = event_words(entry, picture->n > 1);
         char clock[WORDS_SIZE];
-        const char *id = entry->step ? "yield" : rules[entry->rule].id;
-        words_clock(ui->times == TIMES_AGO ? TIMES_UTC : ui->times, entry->read_us, clock);
-        int row = page_next(page), width = page->grid->width, name = width / 3;
-        (void)grid_put(page->grid, row, 0, 14, GRID_DIM, clock);
-        (void)grid_put(page->grid, row, 10, 9, GRID_BOLD, id);
-        (void)grid_put(page->grid, row, 20, name - 2, GRID_PLAIN, entry->duty);
-        (void)grid_printf(page->grid, row, 20 + name, GRID_PLAIN, "%s%s%s%s%s", holder,
-                          *holder && *vacancy ? ", " : "", vacancy, picture->n > 1 ? "  on " : "",
-                          server_of(picture, entry));
+        int row = page_row(page, page->n);
+        words_clock(style, entry->read_us, clock);
+        page_entry(page, name + width + 1, 0, "", GRID_PLAIN, words);
+        (void)grid_put(page->grid, row, 0, rule - 1, GRID_DIM, clock);
+        (void)grid_put(page->grid, row, rule, RULE_WIDTH - 1, GRID_BOLD, event_rule(entry));
+        (void)grid_put(page->grid, row, name, width, GRID_PLAIN, entry->duty);
     }
 }

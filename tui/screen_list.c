@@ -395,8 +395,7 @@ static const char *nothing(const struct ui *ui, const struct picture *picture)
         return "No duty holds this text: Esc shows all";
     for (size_t i = 0; i < picture->n; i++) {
         if (picture->servers[i]->snapshot)
-            return "No advisory lock is held in this database, and no duty is named: nobody leads "
-                   "anything";
+            return "Nobody leads: no duty is named, no advisory lock is held";
     }
     return "No picture yet";
 }

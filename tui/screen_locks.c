@@ -31,8 +31,10 @@ static void render_lock(const struct snapshot *snapshot, const struct watched_lo
                           : "not in the main list: it has no room");
 }
 
-static void render_server(const struct published *published, struct page *page)
+static void render_server(const struct published *published, bool fresh, enum time_style style,
+                          struct page *page)
 {
+    char clock[WORDS_SIZE];
     const struct snapshot *snapshot = published->snapshot;
     page_heading(page, "%s", published->server);
     if (!snapshot) {
@@ -40,6 +42,9 @@ static void render_server(const struct published *published, struct page *page)
                        "No picture yet");
         return;
     }
+    words_clock(style == TIMES_AGO ? TIMES_UTC : style, snapshot->read_upper_us, clock);
+    if (!fresh)
+        page_field(page, "UNKNOWN", GRID_BOLD | GRID_RED, "this is what it was at %s", clock);
     if (snapshot->unregistered_locks < 0)
         page_field(page, "No duty", GRID_PLAIN, "? not readable");
     else
@@ -68,9 +73,8 @@ static void render_server(const struct published *published, struct page *page)
 
 void screen_locks(const struct ui *ui, const struct picture *picture, struct page *page)
 {
-    (void)ui;
     (void)grid_put(page->grid, page_next(page), 0, page->grid->width, GRID_BOLD | GRID_UNDERLINE,
                    "LOCKS that no duty names");
     for (size_t i = 0; i < picture->n; i++)
-        render_server(picture->servers[i], page);
+        render_server(picture->servers[i], picture->fresh[i], ui->times, page);
 }

@@ -143,8 +143,9 @@ static void render_sight(const struct yield_form *form, struct arena *arena, str
         page_field(page, "Run", GRID_PLAIN, "%s -> %s", run_at(view->asked),
                    run_at(view->facts) ? run_at(view->facts) : "none is under way");
     if (form->age_us > late_after_us)
-        page_field(page, "", GRID_BOLD | GRID_RED, "seen %" PRId64 "s ago: no answer since",
-                   form->age_us / SECOND_US);
+        page_field(page, "", GRID_BOLD | GRID_RED, "seen %" PRId64 "s %s", form->age_us / SECOND_US,
+                   view->phase == PHASE_DONE ? "before it was over: no answer in between"
+                                             : "ago: no answer since");
 }
 
 /* The duty as every other screen has it: whether its work moves. */

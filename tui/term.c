@@ -230,9 +230,22 @@ static void send_paint(struct terminal *term)
     (void)outlet_flush(&term->outlet);
 }
 
+/* Where there is no other screen to leave, as on the console, the picture stays: the shell gets its
+ * last line empty. */
+static void clear_last_line(void)
+{
+    const char *leave = tigetstr("rmcup");
+    if (leave && leave != (char *)-1)
+        return;
+    (void)move(LINES - 1, 0);
+    (void)clrtoeol();
+    (void)refresh();
+}
+
 /* False: the terminal does not take what would put it right. */
 static bool give_back(struct terminal *term)
 {
+    clear_last_line();
     (void)endwin(); /* shows the cursor, and the next refresh hides it again */
     send_paint(term);
     bool taken = outlet_drain(&term->outlet, LEAVE_US);

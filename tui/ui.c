@@ -90,7 +90,7 @@ void ui_settle(struct ui *ui, const struct picture *picture, int width, int heig
         list_done(&ui->list);
         list_build(picture, ui->order, ui->inverted, ui->filter, &ui->list);
     }
-    if (!ui->server) {
+    if (!ui->server || !ui->touched) {
         ui->cursor = first_duty(&ui->list);
         remember(ui, picture);
     } else {

@@ -20,6 +20,7 @@ struct ui {
     const struct journal *journal;
 
     struct list list;    /* of the picture that is shown */
+    bool touched;        /* a key was pressed: from then on the cursor stays with its row */
     char *server, *duty; /* the row under the cursor; NULL: none, or a server's line */
     size_t cursor, top;  /* rows of the list */
     int scroll;          /* lines of any other screen */

@@ -32,7 +32,7 @@ enum ui_wish ui_quit(struct ui *ui, int code)
                    ui->form.view->phase != PHASE_DONE && !ui->warned;
     if (watched && code != CODE_ESCAPE) {
         ui->warned = true;
-        ui_say(ui, "A yield is under way: once more ends pgleader, and its outcome stays unknown");
+        ui_say(ui, "A yield is under way; once more quits, outcome unknown");
         return WISH_NONE;
     }
     if (code != CODE_ESCAPE)
@@ -63,12 +63,11 @@ enum ui_wish ui_start_yield(struct ui *ui)
     if (ui->form.view)
         ui_go_to(ui, form_is_dialog(&ui->form) ? SCREEN_YIELD : SCREEN_WATCH);
     else if (!ui->may_yield)
-        ui_say(ui, "This screen ends no session: start it with --allow-yield, or use `pgleader "
-                   "yield DUTY`");
+        ui_say(ui, "Read-only: start it with --allow-yield, or `pgleader yield`");
     else if (!row)
-        ui_say(ui, "Nothing can be yielded here: the cursor is on no duty of the picture");
+        ui_say(ui, "Nothing to yield: the cursor is on no duty");
     else if (!row->fresh)
-        ui_say(ui, "Nothing can be yielded: the picture is old, and who leads is unknown");
+        ui_say(ui, "Nothing to yield: who leads is unknown, the picture is old");
     else if (ui->screen == SCREEN_DUTY)
         return WISH_YIELD_OPEN;
     else {
@@ -165,11 +164,30 @@ static bool act_move(struct ui *ui, const struct picture *picture, enum action a
     return false;
 }
 
+static void open_duty(struct ui *ui)
+{
+    if (ui_row(ui))
+        ui_go_to(ui, SCREEN_DUTY);
+    else
+        ui_say(ui, "Nothing to open: the cursor is on no duty");
+}
+
+static void next_times(struct ui *ui)
+{
+    static const char *const words[TIMES] = {
+        [TIMES_UTC] = "Times in UTC",
+        [TIMES_LOCAL] = "Times in the local zone",
+        [TIMES_AGO] = "Times of the detail as ages",
+    };
+    ui->times = (ui->times + 1) % TIMES;
+    ui_say(ui, "%s", words[ui->times]);
+}
+
 /* The keys that change what is shown; false for any other. */
 static bool act_view(struct ui *ui, const struct picture *picture, enum action action)
 {
-    if (action == ACTION_OPEN && ui_row(ui))
-        ui_go_to(ui, SCREEN_DUTY);
+    if (action == ACTION_OPEN)
+        open_duty(ui);
     else if (action == ACTION_BACK)
         ui_back(ui);
     else if (action == ACTION_EVENTS)
@@ -197,7 +215,7 @@ static bool act_view(struct ui *ui, const struct picture *picture, enum action a
     else if (action == ACTION_PAUSE)
         ui->paused = !ui->paused;
     else if (action == ACTION_TIMES)
-        ui->times = (ui->times + 1) % TIMES;
+        next_times(ui);
     else
         return false;
     return true;
@@ -265,6 +283,7 @@ static void choose_order(struct ui *ui, int code)
 enum ui_wish ui_key(struct ui *ui, const struct picture *picture, int code)
 {
     ui->message[0] = '\0';
+    ui->touched = true;
     if (ui->screen == SCREEN_YIELD && form_type(&ui->form, code))
         return WISH_NONE;
     if (ui->entry == ENTRY_SORT) {

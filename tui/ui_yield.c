@@ -106,10 +106,14 @@ void form_move(struct yield_form *form, int by)
     form->follow = true;
 }
 
+bool form_takes_text(const struct yield_form *form)
+{
+    return form_is_open(form) && form->focus != FORM_CANCEL && form->focus != FORM_YIELD;
+}
+
 bool form_type(struct yield_form *form, int code)
 {
-    bool text = form->focus != FORM_CANCEL && form->focus != FORM_YIELD;
-    if (!form_is_open(form) || !text || !typing_takes(code))
+    if (!form_takes_text(form) || !typing_takes(code))
         return false;
     typing_key(form->texts[form->focus], FORM_TEXT_SIZE, code);
     form->follow = true;

@@ -15,9 +15,10 @@ struct yield_form {
     char texts[FORM_FIELDS][FORM_TEXT_SIZE]; /* of those that are typed */
     bool confirmed;                          /* handed over: a fresh reading decides */
     bool timed_out;                          /* nobody pressed a key for so long */
+    bool over;                               /* it was drawn as done */
     bool follow;                             /* the field is to be on the page */
     int64_t left_us; /* until the dialog closes, or the grace or the watch is over; -1: none runs */
-    int64_t age_us;  /* of the newest reading; -1: there is none */
+    int64_t age_us;  /* of the newest reading, now or when it was over; -1: there is none */
 };
 
 void form_open(struct yield_form *form, const struct yield_view *view);
@@ -41,6 +42,9 @@ uint32_t form_overrides(const struct yield_form *form);
 const char *form_obstacle(const struct yield_form *form, struct arena *arena);
 
 void form_move(struct yield_form *form, int by);
+
+/* The cursor is in a field that is typed into. */
+bool form_takes_text(const struct yield_form *form);
 
 /* A key that the field under the cursor takes; false: it is none. */
 bool form_type(struct yield_form *form, int code);

@@ -206,7 +206,9 @@ void yielding_settle(struct yielding *yielding, int64_t now_us)
                        : form->view->phase == PHASE_DONE ? 0
                                                          : form->view->until_us;
     form->left_us = until_us == 0 ? -1 : until_us > now_us ? until_us - now_us : 0;
-    form->age_us = form->view->read_us ? now_us - form->view->read_us : -1;
+    if (!form->over) /* nobody reads any more then, and what was read last was new */
+        form->age_us = form->view->read_us ? now_us - form->view->read_us : -1;
+    form->over = form->view->phase == PHASE_DONE;
     yielding->drawn_us = now_us;
 }
 

@@ -207,6 +207,16 @@ def test_saves_the_screen(top, tmp_path):
     assert "worker-0@node-a" in saved and "pgleader-" in name
 
 
+@pytest.mark.parametrize("term", ["linux", "vt100"])
+def test_a_terminal_without_another_screen(pg, term):
+    """The picture stays, and the shell's words stand below it on a line of their own."""
+    with Tmux([TOP, "top", pg.conninfo()], TERM=term) as top:
+        top.wait("worker-3@node-a")
+        top.keys("q")
+        assert top.ended() == 0
+        assert top.line("ended").strip() == "ended 0." and "worker-3@node-a" in top.screen()
+
+
 def test_q_leaves_the_terminal_as_it_was(top):
     top.keys("q")
     assert top.ended() == 0

@@ -116,8 +116,12 @@ static const struct {
     {"duty-lease", "/nightly\n\n", 26, false, false},
     {"duty-contested", "/contested\n\n", 26, true, false},
     {"duty-ago", "tt/pooled\n\n", 28, false, false},
+    {"duty-local", "t/invoice\n\n", 34, false, false},
+    {"duty-vacant", "/vacant\n\n", 22, false, false},
     {"events", "e", 14, false, true},
     {"events-low", "e", 10, true, false},
+    {"events-local", "te", 14, true, false},
+    {"events-paused", " e", 10, false, false},
     {"locks", "u", 24, true, false},
     {"help", "?", 72, false, true},
     {"help-low", "?G", 10, false, false},
@@ -271,15 +275,48 @@ static void colour_is_never_alone(void **state)
     picture_done(&picture);
 }
 
+/* Nobody has pointed at anything: the cursor is on what needs a person most. From the first key on
+ * it stays with its duty. */
+static void the_cursor_waits_for_a_key(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        const char *duty; /* which the cursor is on once the other is vacant */
+    } rows[] = {{CODE_NONE, "b"}, {'R', "a"}, {'j', "b"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct picture picture;
+        struct ui ui;
+        struct snapshot *snapshot = build_snapshot(2);
+        build_duty(&snapshot->duties[0], "a", 1);
+        build_duty(&snapshot->duties[1], "b", 2);
+        build_owner(&snapshot->duties[0], 11, "worker-a", HOUR_US);
+        build_owner(&snapshot->duties[1], 12, "worker-b", HOUR_US);
+        struct published *published = build_published("prod", snapshot);
+        build_picture(&picture, &published, 1);
+        ui_init(&ui, NULL, SECOND_US);
+        ui_settle(&ui, &picture, 80, 24);
+        assert_string_equal(ui.duty, "a");
+        if (rows[i].code != CODE_NONE)
+            (void)ui_key(&ui, &picture, rows[i].code);
+        build_duty(&snapshot->duties[1], "b", 2);
+        picture.taken_us++;
+        ui_settle(&ui, &picture, 80, 24);
+        assert_string_equal(ui.duty, rows[i].duty);
+        ui_done(&ui);
+        picture_done(&picture);
+    }
+}
+
 int main(int argc, char **argv)
 {
     (void)setlocale(LC_CTYPE, "C.UTF-8");
+    (void)setenv("TZ", "<-0330>3:30", 1);
     golden_begin(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(screens_are_golden),
-        cmocka_unit_test(names_stay_in_their_cells),
-        cmocka_unit_test(columns_are_straight),
-        cmocka_unit_test(colour_is_never_alone),
+        cmocka_unit_test(screens_are_golden),         cmocka_unit_test(names_stay_in_their_cells),
+        cmocka_unit_test(columns_are_straight),       cmocka_unit_test(colour_is_never_alone),
+        cmocka_unit_test(the_cursor_waits_for_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ struct stage {
     struct arena *arena;
     struct picture picture;
     struct ui ui;
+    bool helped;
 };
 
 static const struct yield_target led = {
@@ -163,6 +164,8 @@ static void wire(struct stage *stage)
     stage->ui.form.left_us = form.left_us ? form.left_us : -1;
     stage->ui.form.age_us = form.age_us;
     stage->ui.screen = form_is_dialog(&stage->ui.form) ? SCREEN_YIELD : SCREEN_WATCH;
+    if (stage->helped)
+        (void)ui_key(&stage->ui, &stage->picture, CODE_F1);
 }
 
 static void type(struct stage *stage, enum form_field field, const char *text)
@@ -286,6 +289,24 @@ static void low(struct stage *stage)
     stage->ui.form.follow = true;
 }
 
+/* Help, opened from the screen that the yield is on. */
+static void helped(struct stage *stage)
+{
+    stage->helped = true;
+}
+
+static void helped_dialog(struct stage *stage)
+{
+    half_typed(stage);
+    helped(stage);
+}
+
+static void helped_watch(struct stage *stage)
+{
+    in_grace(stage);
+    helped(stage);
+}
+
 static const struct {
     const char *name;
     int height;
@@ -302,6 +323,8 @@ static const struct {
     {"watch-grace", 34, in_grace},
     {"watch-moved", 34, moved},
     {"watch-not-confirmed", 40, not_confirmed},
+    {"yield-help", 10, helped_dialog},
+    {"watch-help", 10, helped_watch},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
