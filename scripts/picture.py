@@ -64,7 +64,7 @@ def take_screen(demo):
         for row in ROWS:
             terminal.wait(row, SCENE_SECONDS)
         terminal.keys("G")
-        terminal.wait(rf"(?m)^>.{LEASE}")
+        terminal.wait(rf"(?m)^>.advisory/{UNREGISTERED_LOCK}")
         return terminal.screen("-e", "-N")
 
 

@@ -67,20 +67,28 @@ static int compare_rows(const void *a, const void *b, void *context)
     return sorting->inverted ? -by : by;
 }
 
+enum { RANKS = 2 * (URGENCY_GONE + 1) };
+
+/* Where equally urgent, locks that nobody has named come after the duties that have a name. */
+static size_t rank(const struct list_row *row)
+{
+    return 2 * (size_t)row->urgency + (row->duty->source == SOURCE_DISCOVERY);
+}
+
 /* By attention or by name the rows need no comparing: they come by name. */
 static void spread(struct list_row *rows, size_t n, const struct sorting *sorting)
 {
-    size_t next[URGENCY_GONE + 1] = {0}, at = 0;
+    size_t next[RANKS] = {0}, at = 0;
     struct list_row *sorted = xcalloc(n, sizeof *sorted);
     for (size_t i = 0; i < n && sorting->order == ORDER_ATTENTION; i++)
-        next[rows[i].urgency]++;
-    for (size_t u = 0; u <= URGENCY_GONE; u++) {
-        size_t count = next[u];
-        next[u] = at;
+        next[rank(&rows[i])]++;
+    for (size_t r = 0; r < RANKS; r++) {
+        size_t count = next[r];
+        next[r] = at;
         at += count;
     }
     for (size_t i = 0; i < n; i++) {
-        size_t to = sorting->order == ORDER_ATTENTION ? next[rows[i].urgency]++ : i;
+        size_t to = sorting->order == ORDER_ATTENTION ? next[rank(&rows[i])]++ : i;
         sorted[sorting->inverted ? n - 1 - to : to] = rows[i];
     }
     memcpy(rows, sorted, n * sizeof *rows);

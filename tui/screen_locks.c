@@ -31,10 +31,24 @@ static void render_lock(const struct snapshot *snapshot, const struct watched_lo
                           : "not in the main list: it has no room");
 }
 
+static const char *count_words(int32_t n, char out[WORDS_SIZE])
+{
+    (void)snprintf(out, WORDS_SIZE, "%" PRId32 " %s", n, n == 1 ? "lock" : "locks");
+    return out;
+}
+
+/* A picture keeps only so many of them. */
+static void render_more(int32_t all, size_t shown, struct page *page)
+{
+    if (shown > 0 && all > (int32_t)shown)
+        (void)grid_printf(page->grid, page_next(page), 2, GRID_PLAIN, "and %" PRId32 " more",
+                          all - (int32_t)shown);
+}
+
 static void render_server(const struct published *published, bool fresh, enum time_style style,
                           struct page *page)
 {
-    char clock[WORDS_SIZE];
+    char clock[WORDS_SIZE], count[WORDS_SIZE];
     const struct snapshot *snapshot = published->snapshot;
     page_heading(page, "%s", published->server);
     if (!snapshot) {
@@ -48,17 +62,17 @@ static void render_server(const struct published *published, bool fresh, enum ti
     if (snapshot->unregistered_locks < 0)
         page_field(page, "No duty", GRID_PLAIN, "? not readable");
     else
-        page_field(page, "No duty", GRID_PLAIN,
-                   "%" PRId32 " locks of this database, held at least so long",
-                   snapshot->unregistered_locks);
+        page_field(page, "No duty", GRID_PLAIN, "%s of this database, held at least so long",
+                   count_words(snapshot->unregistered_locks, count));
     for (size_t i = 0; i < snapshot->n_watched; i++)
         render_lock(snapshot, &snapshot->watched[i], page);
+    render_more(snapshot->unregistered_locks, snapshot->n_watched, page);
     if (snapshot->foreign_locks < 0)
         page_field(page, "Foreign", GRID_PLAIN, "? not readable");
     else
         page_field(page, "Foreign", GRID_PLAIN,
-                   "%" PRId32 " locks of other databases (db: the oid) or of an extension",
-                   snapshot->foreign_locks);
+                   "%s of other databases (db: the oid) or of an extension",
+                   count_words(snapshot->foreign_locks, count));
     for (size_t i = 0; i < snapshot->n_foreign; i++) {
         const struct foreign_lock *lock = &snapshot->foreign[i];
         char key[LOCK_KEY_TEXT_SIZE];
@@ -69,6 +83,7 @@ static void render_server(const struct published *published, bool fresh, enum ti
                           lock->pid, lock->database);
         (void)grid_put(page->grid, row, 50, width - 50, GRID_PLAIN, lock->name);
     }
+    render_more(snapshot->foreign_locks, snapshot->n_foreign, page);
 }
 
 void screen_locks(const struct ui *ui, const struct picture *picture, struct page *page)

@@ -72,6 +72,8 @@ static void find_again(struct ui *ui, const struct picture *picture)
         return;
     if (ui->cursor >= ui->list.n)
         ui->cursor = ui->list.n ? ui->list.n - 1 : 0;
+    if (ui->cursor == 0)
+        ui->cursor = first_duty(&ui->list);
     remember(ui, picture);
 }
 
@@ -160,6 +162,12 @@ void ui_find(struct ui *ui, const struct picture *picture, int direction)
         }
     }
     ui_say(ui, "Not found: %s", ui->find);
+}
+
+void ui_filter(struct ui *ui, const char *text)
+{
+    (void)snprintf(ui->filter, sizeof ui->filter, "%s", text);
+    ui->cursor = ui->top = 0;
 }
 
 void ui_go_to(struct ui *ui, enum screen_id screen)

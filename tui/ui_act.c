@@ -246,8 +246,12 @@ static enum ui_wish end_entry(struct ui *ui, const struct picture *picture)
     ui->entry = ENTRY_NONE;
     if (entry == ENTRY_COMMAND)
         return ui_command(ui, picture, ui->typed);
-    (void)snprintf(entry == ENTRY_FILTER ? ui->filter : ui->find, UI_TEXT_SIZE, "%s", ui->typed);
-    if (entry == ENTRY_FIND && *ui->find)
+    if (entry == ENTRY_FILTER) {
+        ui_filter(ui, ui->typed);
+        return WISH_NONE;
+    }
+    (void)snprintf(ui->find, sizeof ui->find, "%s", ui->typed);
+    if (*ui->find)
         ui_find(ui, picture, 1);
     return WISH_NONE;
 }

@@ -13,6 +13,9 @@ void ui_find(struct ui *ui, const struct picture *picture, int direction);
 /* The cursor on a row of the list. */
 void ui_point_at(struct ui *ui, const struct picture *picture, size_t row);
 
+/* Shows only what holds the text. A cursor that is on no such duty goes to the first one. */
+void ui_filter(struct ui *ui, const char *text);
+
 void ui_go_to(struct ui *ui, enum screen_id screen);
 void ui_back(struct ui *ui);
 

@@ -24,7 +24,7 @@ static enum ui_wish to_duty(struct ui *ui, const struct picture *picture, const 
 static enum ui_wish filter(struct ui *ui, const struct picture *picture, const char *argument)
 {
     (void)picture;
-    (void)snprintf(ui->filter, sizeof ui->filter, "%s", argument);
+    ui_filter(ui, argument);
     ui_go_to(ui, SCREEN_LIST);
     return WISH_NONE;
 }

@@ -68,6 +68,8 @@ static const struct {
     {">\n", .order = ORDER_ATTENTION},
     {"e:filter lease\n", .screen = SCREEN_LIST, .filter = "lease"},
     {":filter a b\n:f\n", .filter = ""},
+    {"/nightly\n\\jobs/\n", .filter = "jobs/", .duty = "jobs/contested"},
+    {"/pooled\n\\jobs/\n", .filter = "jobs/", .duty = "jobs/pooled"},
     {":duty jobs/vacant\n", .screen = SCREEN_DUTY, .duty = "jobs/vacant"},
     {":duty jobs/vacan\n", .message = "No such duty in the list: jobs/vacan"},
     {":yield\n", .message = "start it with --allow-yield"},

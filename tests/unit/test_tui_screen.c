@@ -72,6 +72,21 @@ static void add_queue(struct picture *picture)
     duty->oldest_wait_us = 12 * MINUTE_US;
 }
 
+/* More locks than a picture keeps. */
+static void add_locks(struct picture *picture)
+{
+    static struct watched_lock watched[] = {{{0, 4711, 1}, 4100, BUILT_NOW_US - 2 * MINUTE_US},
+                                            {{12, 7, 2}, 4107, BUILT_NOW_US - SECOND_US}};
+    static struct foreign_lock foreign[] = {{{1, 2, 2}, 16384, 4108, "another application"}};
+    struct snapshot *snapshot = picture->servers[0]->snapshot;
+    snapshot->watched = watched;
+    snapshot->n_watched = sizeof watched / sizeof *watched;
+    snapshot->unregistered_locks = 5;
+    snapshot->foreign = foreign;
+    snapshot->n_foreign = sizeof foreign / sizeof *foreign;
+    snapshot->foreign_locks = 101;
+}
+
 static void add_events(struct journal *journal)
 {
     const struct event events[] = {
@@ -138,6 +153,7 @@ static void screens_are_golden(void **state)
             struct ui ui;
             build_example(&picture);
             add_queue(&picture);
+            add_locks(&picture);
             if (!cases[i].several)
                 keep_first(&picture);
             ui_init(&ui, journal, 2 * SECOND_US);
