@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <obstack.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,23 +19,48 @@
  * system one by one. */
 enum { CHUNK_MOST = 512 * 1024 };
 
+/* An arena that another one points into. */
+struct kept {
+    struct arena *arena;
+    struct kept *next;
+};
+
 struct arena {
     struct obstack stack;
+    atomic_int owners;
+    struct kept *kept; /* in the stack */
 };
 
 struct arena *arena_new(void)
 {
     struct arena *arena = xmalloc(sizeof *arena);
     obstack_init(&arena->stack);
+    atomic_init(&arena->owners, 1);
+    arena->kept = NULL;
+    return arena;
+}
+
+struct arena *arena_share(struct arena *arena)
+{
+    atomic_fetch_add(&arena->owners, 1);
     return arena;
 }
 
 void arena_free(struct arena *arena)
 {
-    if (!arena)
+    if (!arena || atomic_fetch_sub(&arena->owners, 1) != 1)
         return;
+    for (const struct kept *kept = arena->kept; kept; kept = kept->next)
+        arena_free(kept->arena);
     obstack_free(&arena->stack, NULL);
     free(arena);
+}
+
+void arena_keep(struct arena *arena, struct arena *other)
+{
+    struct kept *kept = arena_alloc(arena, sizeof *kept);
+    *kept = (struct kept){.arena = arena_share(other), .next = arena->kept};
+    arena->kept = kept;
 }
 
 /* obstack(3) aligns by arithmetic on a null pointer, to which clang's sanitizer objects. */
@@ -56,9 +82,21 @@ void *arena_array(struct arena *arena, size_t n, size_t size)
     return arena_alloc(arena, n * size);
 }
 
+void *arena_copy(struct arena *arena, const void *from, size_t size)
+{
+    return memcpy(arena_alloc(arena, size), from, size);
+}
+
 char *arena_strdup(struct arena *arena, const char *text)
 {
     return text ? arena_strndup(arena, text, strlen(text)) : NULL;
+}
+
+const char *arena_strdup_again(struct arena *arena, struct arena_echo *echo, const char *text)
+{
+    if (text != echo->text)
+        *echo = (struct arena_echo){.text = text, .copy = arena_strdup(arena, text)};
+    return echo->copy;
 }
 
 char *arena_strndup(struct arena *arena, const char *text, size_t size)

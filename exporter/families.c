@@ -135,7 +135,7 @@ void write_transitions(struct writer *writer, const struct subject *subject)
     for (size_t i = 0; i < RULE_COUNT; i++) {
         writer_open(writer, subject, "");
         writer_label(writer, "rule", rules[i].id);
-        writer_close(writer, value_integer((int64_t)subject->duty->trail.transitions[i]));
+        writer_close(writer, value_integer((int64_t)subject->duty->trail.past->transitions[i]));
     }
 }
 

@@ -92,10 +92,10 @@ static void state_cell(const struct page_duty *row, FILE *out)
     (void)fprintf(out, "<span class=\"state %s\">%s</span>", state, state);
     if (row->fresh) {
         int64_t now_us = row->server->snapshot->read_upper_us;
-        int64_t paused_us = duty->limits.alerts_paused_until_us;
+        int64_t paused_us = duty->limits->alerts_paused_until_us;
         if (readable(row) && duty->owners == 0 && duty->trail.ever_owned &&
-            duty->trail.lost_upper_us != TIME_UNKNOWN)
-            small_duration(out, "for ", now_us - duty->trail.lost_upper_us, "");
+            duty->trail.past->lost_upper_us != TIME_UNKNOWN)
+            small_duration(out, "for ", now_us - duty->trail.past->lost_upper_us, "");
         if (row->server->snapshot->facts.in_recovery)
             (void)fputs("<small>the server is a standby</small>", out);
         if (paused_us > now_us)
@@ -164,11 +164,11 @@ static void candidates_cell(const struct page_duty *row, FILE *out)
     const struct duty *duty = row->duty;
     number_cell(out, "Candidates");
     if (duty->candidates >= 0) {
-        bool few = duty->candidates < duty->limits.min_candidates;
+        bool few = duty->candidates < duty->limits->min_candidates;
         (void)fprintf(out, "<span%s>%" PRId32 "</span>", few ? " class=warn" : "",
                       duty->candidates);
         if (few)
-            (void)fprintf(out, "<small>wanted: %" PRId32 "</small>", duty->limits.min_candidates);
+            (void)fprintf(out, "<small>wanted: %" PRId32 "</small>", duty->limits->min_candidates);
     } else {
         (void)fputs(duty->source == SOURCE_DISCOVERY ? NOTHING : UNKNOWN, out);
     }
@@ -192,7 +192,7 @@ static void waiters_cell(const struct page_duty *row, FILE *out)
 
 static void run_progress(const struct page_duty *row, FILE *out)
 {
-    const struct run *run = &row->duty->run;
+    const struct run *run = row->duty->run;
     double part = run->position / run->target;
     if (isnan(run->position))
         page_escape(out, has_text(run->cursor) ? run->cursor : "not begun");
@@ -212,10 +212,10 @@ static void run_progress(const struct page_duty *row, FILE *out)
 
 static void progress_cell(const struct page_duty *row, FILE *out)
 {
-    const struct run *last = &row->duty->last_run;
+    const struct run *last = row->duty->last_run;
     bool done = last->present && last->finished_us != TIME_UNKNOWN;
     cell(out, "Progress");
-    if (row->duty->run.present)
+    if (row->duty->run->present)
         run_progress(row, out);
     else if (row->duty->in_ledger)
         (void)fputs("<span class=dim>no run</span>", out);

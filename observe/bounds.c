@@ -49,7 +49,10 @@ void bounds_forget(struct step *step)
     int64_t now = step->now->read_upper_us;
     step->set_back = !step->restarted;
     trail->seen_lower_us = TIME_UNKNOWN;
-    trail->lost_lower_us = trail->lost_upper_us = TIME_UNKNOWN;
+    if (trail->past->lost_upper_us != TIME_UNKNOWN) {
+        struct past *past = duty_past(step->now, step->next->arena);
+        past->lost_lower_us = past->lost_upper_us = TIME_UNKNOWN;
+    }
     trail->acquired_lower_us = TIME_UNKNOWN;
     trail->acquired_upper_us = now;
     trail->acquisition_seen = trail->took_over = false;
@@ -61,7 +64,7 @@ void bounds_forget(struct step *step)
  * that it was acquired. */
 static bool is_term_of(const struct duty *duty, const struct owner *owner)
 {
-    const struct term *term = &duty->term;
+    const struct term *term = duty->term;
     if (duty->mechanism == MECHANISM_LEASE)
         return text_equal(term->instance, owner->holder) &&
                (owner->acquired_us == TIME_UNKNOWN || term->acquired_us <= owner->acquired_us);
@@ -74,7 +77,7 @@ static int64_t own_end(const struct duty *duty, const struct term *term)
 {
     bool superseded = text_equal(term->end_reason, "superseded");
     bool too_late =
-        duty->mechanism == MECHANISM_LEASE && term->ended_us > duty->trail.lost_until_us;
+        duty->mechanism == MECHANISM_LEASE && term->ended_us > duty->trail.past->lost_until_us;
     return superseded || too_late ? TIME_UNKNOWN : term->ended_us;
 }
 
@@ -83,21 +86,22 @@ static int64_t own_end(const struct duty *duty, const struct term *term)
 static void sharpen_loss(struct step *step)
 {
     const struct duty *now = step->now;
-    struct trail *trail = &step->now->trail;
-    int64_t *lower = &trail->lost_lower_us, upper = trail->lost_seen_us;
-    if (*lower == TIME_UNKNOWN)
+    const struct trail *trail = &step->now->trail;
+    if (trail->past->lost_lower_us == TIME_UNKNOWN)
         return; /* not seen, or by another clock than this evidence */
-    if (now->owners == 0 && is_term_of(now, &trail->last))
-        raise_to(lower, upper, own_end(now, &now->term));
+    struct past *past = duty_past(step->now, step->next->arena);
+    int64_t *lower = &past->lost_lower_us, upper = past->lost_seen_us;
+    if (now->owners == 0 && is_term_of(now, trail->last))
+        raise_to(lower, upper, own_end(now, now->term));
     if (now->owners == 0 && now->mechanism == MECHANISM_LEASE &&
-        bounds_same_owner(step, &now->owner, &trail->last))
+        bounds_same_owner(step, &now->owner, trail->last))
         raise_to(lower, upper, now->lease_expires_us);
-    bool successor = now->term_begun && trail->lost_generation >= 0 &&
-                     now->previous.generation == trail->lost_generation;
+    bool successor = now->term_begun && past->lost_generation >= 0 &&
+                     now->previous->generation == past->lost_generation;
     if (!successor)
         return;
-    raise_to(lower, upper, own_end(now, &now->previous));
-    raise_to(lower, upper, now->term.last_refused_us);
+    raise_to(lower, upper, own_end(now, now->previous));
+    raise_to(lower, upper, now->term->last_refused_us);
 }
 
 /* A term's time follows the grant of a lock, and precedes the commit that makes a lease visible. */
@@ -107,24 +111,25 @@ static void sharpen_acquisition(struct step *step)
     struct trail *trail = &step->now->trail;
     int64_t *lower = &trail->acquired_lower_us, *upper = &trail->acquired_upper_us;
     raise_to(lower, *upper, now->owner.acquired_us);
-    if (!now->term_begun || now->term.acquired_us < *lower || now->term.acquired_us > *upper)
+    if (!now->term_begun || now->term->acquired_us < *lower || now->term->acquired_us > *upper)
         return;
-    *(now->mechanism == MECHANISM_LEASE ? lower : upper) = now->term.acquired_us;
+    *(now->mechanism == MECHANISM_LEASE ? lower : upper) = now->term->acquired_us;
 }
 
 void bounds_note_loss(struct step *step)
 {
-    struct trail *trail = &step->now->trail;
-    trail->lost_lower_us = trail->seen_lower_us;
-    trail->lost_upper_us = step->now->read_upper_us;
-    trail->lost_seen_us = step->now->read_lower_us;
-    trail->lost_until_us = step->before->lease_expires_us;
-    trail->lost_generation = step->restarted ? -1 : trail->generation;
+    const struct trail *trail = &step->now->trail;
+    struct past *past = duty_past(step->now, step->next->arena);
+    past->lost_lower_us = trail->seen_lower_us;
+    past->lost_upper_us = step->now->read_upper_us;
+    past->lost_seen_us = step->now->read_lower_us;
+    past->lost_until_us = step->before->lease_expires_us;
+    past->lost_generation = step->restarted ? -1 : trail->generation;
     /* Its term may have begun since, and another session lead already; of a lease that would as
      * well be the next term of the same holder. */
     bool its_own = step->now->owners == 0 || step->now->mechanism == MECHANISM_LOCK;
-    if (its_own && !step->restarted && is_term_of(step->now, &trail->last))
-        trail->lost_generation = step->now->term.generation;
+    if (its_own && !step->restarted && is_term_of(step->now, trail->last))
+        past->lost_generation = step->now->term->generation;
     sharpen_loss(step);
 }
 
@@ -146,15 +151,16 @@ void bounds_note_acquisition(struct step *step)
 
 void bounds_note_takeover(struct step *step)
 {
-    struct trail *trail = &step->now->trail;
+    const struct trail *trail = &step->now->trail;
+    struct past *past = duty_past(step->now, step->next->arena);
     int64_t least = 0;
-    if (trail->acquired_lower_us != TIME_UNKNOWN && trail->lost_upper_us != TIME_UNKNOWN)
-        least = later(trail->acquired_lower_us - trail->lost_upper_us, 0);
-    trail->takeover_at_us = trail->acquired_upper_us;
-    trail->takeover_lower_us = least;
-    trail->takeover_upper_us = trail->lost_lower_us == TIME_UNKNOWN
-                                   ? -1
-                                   : later(trail->acquired_upper_us - trail->lost_lower_us, least);
+    if (trail->acquired_lower_us != TIME_UNKNOWN && past->lost_upper_us != TIME_UNKNOWN)
+        least = later(trail->acquired_lower_us - past->lost_upper_us, 0);
+    past->takeover_at_us = trail->acquired_upper_us;
+    past->takeover_lower_us = least;
+    past->takeover_upper_us = past->lost_lower_us == TIME_UNKNOWN
+                                  ? -1
+                                  : later(trail->acquired_upper_us - past->lost_lower_us, least);
 }
 
 void bounds_sharpen(struct step *step)
@@ -165,7 +171,7 @@ void bounds_sharpen(struct step *step)
         return;
     sharpen_acquisition(step);
     if (is_term_of(step->now, &step->now->owner))
-        trail->generation = step->now->term.generation;
+        trail->generation = step->now->term->generation;
     if (trail->took_over)
         bounds_note_takeover(step);
 }

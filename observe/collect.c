@@ -43,7 +43,7 @@ struct collector {
 /* What one poll decoded; lives in a scratch arena. */
 struct reading {
     struct collector *collector;
-    const struct pg_batch *batch;
+    struct pg_batch *batch;
     struct arena *scratch;
     struct sessions sessions;
     struct ledger_rows ledger;
@@ -157,6 +157,12 @@ static void note_outcomes(struct reading *reading)
     plan_note(&collector->plan, blocked, recovered);
 }
 
+/* What was decoded is copied. */
+static void drop_rows(struct reading *reading, size_t probe)
+{
+    pg_batch_drop_rows(reading->batch, reading->collector->probes.items[probe].position);
+}
+
 /* A section whose rows could not be understood is as failed as one that the server refused. */
 static void note_unread(struct reading *reading, size_t probe, const struct error *err)
 {
@@ -266,10 +272,12 @@ static void read_ledger(struct reading *reading)
         return;
     }
     reading->ledger_read = ledger_decode(answer, reading->scratch, &reading->ledger, &err);
-    if (reading->ledger_read)
-        learn_registry(reading);
-    else
+    if (!reading->ledger_read) {
         note_unread(reading, PROBE_LEDGER, &err);
+        return;
+    }
+    drop_rows(reading, PROBE_LEDGER);
+    learn_registry(reading);
 }
 
 static void read_roles(struct reading *reading)
@@ -303,6 +311,7 @@ static bool read_locks(struct reading *reading, struct snapshot *snapshot, struc
         note_unread(reading, PROBE_LOCKS, err);
         return false;
     }
+    drop_rows(reading, PROBE_LOCKS);
     note_hidden(collector, reading->sessions.hidden);
     return true;
 }
@@ -327,14 +336,17 @@ static void fill_from_tables(struct reading *reading, struct snapshot *snapshot)
 
 static void fill_duties(struct reading *reading, struct snapshot *snapshot)
 {
-    struct candidates *candidates = candidates_new(&reading->sessions);
+    struct filling filling = {.snapshot = snapshot,
+                              .sessions = &reading->sessions,
+                              .candidates = candidates_new(&reading->sessions),
+                              .roles = reading->collector->roles};
     for (size_t i = 0; i < snapshot->n_duties; i++) {
         struct duty *duty = &snapshot->duties[i];
         if (reading->ledger_read && duty->source == SOURCE_LEDGER)
             ledger_fill(&reading->ledger, duty, snapshot->arena);
-        fill_lock(snapshot, duty, &reading->sessions, candidates, reading->collector->roles);
+        fill_lock(&filling, duty);
     }
-    candidates_free(candidates);
+    candidates_free(filling.candidates);
     fill_from_tables(reading, snapshot);
     for (size_t i = 0; i < snapshot->n_duties; i++)
         fill_term(&snapshot->duties[i], &reading->sessions);
@@ -342,9 +354,11 @@ static void fill_duties(struct reading *reading, struct snapshot *snapshot)
 
 static struct named *name_duties(const struct collector *collector)
 {
-    const struct definitions definitions = {.registry = collector->registry,
-                                            .n_registry = collector->n_registry,
-                                            .server = collector->server};
+    const struct definitions definitions = {
+        .registry = collector->registry,
+        .n_registry = collector->n_registry,
+        .server = collector->server,
+        .arenas = {collector->registry_arena, collector->config->arena}};
     return named_new(&definitions);
 }
 
@@ -391,7 +405,7 @@ static bool is_lost(const struct reading *reading, struct error *err)
     return false;
 }
 
-struct snapshot *collector_take(struct collector *collector, const struct pg_batch *batch,
+struct snapshot *collector_take(struct collector *collector, struct pg_batch *batch,
                                 const struct snapshot *previous, int64_t started_us,
                                 int64_t ended_us, struct error *err)
 {

@@ -26,10 +26,10 @@ void collector_connected(struct collector *collector, const struct pg_session *c
  * CLOCK_MONOTONIC. */
 const struct pg_section *collector_plan(struct collector *collector, int64_t now_us, size_t *ret_n);
 
-/* Reads the answers to the plan. started_us and ended_us are CLOCK_REALTIME around the round trip.
- * `previous` (may be NULL) is the last good snapshot. Returns NULL when a section without which
- * there is no picture failed; err says which. */
-struct snapshot *collector_take(struct collector *collector, const struct pg_batch *batch,
+/* Reads the answers to the plan, and drops the rows of the long ones. started_us and ended_us are
+ * CLOCK_REALTIME around the round trip. `previous` (may be NULL) is the last good snapshot. Returns
+ * NULL when a section without which there is no picture failed; err says which. */
+struct snapshot *collector_take(struct collector *collector, struct pg_batch *batch,
                                 const struct snapshot *previous, int64_t started_us,
                                 int64_t ended_us, struct error *err) MUSTCHECK;
 

@@ -22,7 +22,8 @@ struct entry {
     enum duty_source source;
     struct lock_key key;
     const char *key_text;
-    const struct config_duty *definition, *other; /* NULL for a discovered duty */
+    const struct thresholds *limits;
+    const struct config_duty *definition, *other; /* NULL for a discovered duty, as limits are */
 };
 
 struct list {
@@ -76,6 +77,7 @@ static void add_defined(struct list *list, const struct config_duty *definitions
             .source = source,
             .key = definitions[i].key,
             .key_text = key_text_of(&definitions[i], arena),
+            .limits = &definitions[i].limits,
             .definition = &definitions[i],
         };
     }
@@ -87,14 +89,41 @@ static void sort_entries(struct list *list, int (*compare)(const void *, const v
         qsort(list->entries, list->n, sizeof *list->entries, compare);
 }
 
+/* What the first definition does not declare, the second may. */
+static int64_t declared(int64_t first, int64_t second, int64_t unknown)
+{
+    return first == unknown ? second : first;
+}
+
+static struct thresholds merge_limits(const struct thresholds *a, const struct thresholds *b)
+{
+    return (struct thresholds){
+        .min_candidates = (int32_t)declared(a->min_candidates, b->min_candidates, -1),
+        .stall_after_us = declared(a->stall_after_us, b->stall_after_us, -1),
+        .run_every_us = declared(a->run_every_us, b->run_every_us, -1),
+        .takeover_slow_after_us =
+            declared(a->takeover_slow_after_us, b->takeover_slow_after_us, -1),
+        .wait_slow_after_us = declared(a->wait_slow_after_us, b->wait_slow_after_us, -1),
+        .alerts_paused_until_us =
+            declared(a->alerts_paused_until_us, b->alerts_paused_until_us, TIME_UNKNOWN),
+    };
+}
+
+static void add_other(struct entry *entry, const struct config_duty *other, struct arena *arena)
+{
+    const struct thresholds limits = merge_limits(entry->limits, &other->limits);
+    entry->other = other;
+    entry->limits = arena_copy(arena, &limits, sizeof limits);
+}
+
 /* One duty a lock or lease row, and one a name: the registry wins over the config. */
-static void drop_shadowed(struct list *list)
+static void drop_shadowed(struct list *list, struct arena *arena)
 {
     size_t left = 0;
     sort_entries(list, compare_authority);
     for (size_t i = 0; i < list->n; i++) {
         if (left > 0 && same_authority(&list->entries[left - 1], &list->entries[i]))
-            list->entries[left - 1].other = list->entries[i].definition;
+            add_other(&list->entries[left - 1], list->entries[i].definition, arena);
         else
             list->entries[left++] = list->entries[i];
     }
@@ -120,7 +149,7 @@ struct key_set {
 };
 
 struct named {
-    struct arena *arena;
+    struct arena *arena; /* shared with the pictures */
     struct list list;    /* by name */
     struct key_set keys; /* what they have or move to */
 };
@@ -146,12 +175,16 @@ struct named *named_new(const struct definitions *definitions)
     const struct config_server *server = definitions->server;
     struct named *named = xcalloc(1, sizeof *named);
     named->arena = arena_new();
+    for (size_t i = 0; i < sizeof definitions->arenas / sizeof *definitions->arenas; i++) {
+        if (definitions->arenas[i])
+            arena_keep(named->arena, definitions->arenas[i]);
+    }
     named->list.entries = arena_array(named->arena, definitions->n_registry + server->n_duties,
                                       sizeof *named->list.entries);
     add_defined(&named->list, definitions->registry, definitions->n_registry, SOURCE_LEDGER,
                 named->arena);
     add_defined(&named->list, server->duties, server->n_duties, SOURCE_CONFIG, named->arena);
-    drop_shadowed(&named->list);
+    drop_shadowed(&named->list, named->arena);
     named->keys = named_keys(&named->list, named->arena);
     return named;
 }
@@ -185,6 +218,14 @@ static bool key_in(const struct key_set *set, struct lock_key key)
     return set->n > 0 && bsearch(&key, set->keys, set->n, sizeof *set->keys, compare_keys) != NULL;
 }
 
+/* The same for keys that come in order: *at moves on with them. */
+static bool key_next_in(const struct key_set *set, size_t *at, struct lock_key key)
+{
+    while (*at < set->n && lock_key_compare(set->keys[*at], key) < 0)
+        ++*at;
+    return *at < set->n && lock_key_equal(set->keys[*at], key);
+}
+
 static bool of_ledger(struct lock_key key)
 {
     return key.objsubid == LOCK_OBJSUBID_PAIR && key.classid == LOCK_LEDGER_CLASSID;
@@ -196,13 +237,14 @@ static void watch_unnamed(struct snapshot *snapshot, const struct sessions *sess
                           const struct key_set *named, const struct snapshot *previous)
 {
     struct lock_key last = {0};
+    size_t at = 0;
     struct watched_lock *watched = xcalloc(sessions->n_locks, sizeof *watched);
     snapshot->unregistered_locks = 0;
     queue_foreign(snapshot, sessions);
     for (size_t i = 0; i < sessions->n_locks; i++) {
         const struct lock_row *row = sessions->locks[i];
         struct lock_key key = lock_row_key(row);
-        if (!row->granted || of_ledger(key) || key_in(named, key))
+        if (!row->granted || key_next_in(named, &at, key) || of_ledger(key))
             continue;
         if (!lock_key_equal(key, last))
             snapshot->unregistered_locks++;
@@ -297,41 +339,21 @@ static void discover(struct list *list, const struct snapshot *snapshot,
     }
 }
 
-/* What the first definition does not declare, the second may. */
-static int64_t declared(int64_t first, int64_t second, int64_t unknown)
-{
-    return first == unknown ? second : first;
-}
-
-static struct thresholds merge_limits(const struct thresholds *a, const struct thresholds *b)
-{
-    return (struct thresholds){
-        .min_candidates = (int32_t)declared(a->min_candidates, b->min_candidates, -1),
-        .stall_after_us = declared(a->stall_after_us, b->stall_after_us, -1),
-        .run_every_us = declared(a->run_every_us, b->run_every_us, -1),
-        .takeover_slow_after_us =
-            declared(a->takeover_slow_after_us, b->takeover_slow_after_us, -1),
-        .wait_slow_after_us = declared(a->wait_slow_after_us, b->wait_slow_after_us, -1),
-        .alerts_paused_until_us =
-            declared(a->alerts_paused_until_us, b->alerts_paused_until_us, TIME_UNKNOWN),
-    };
-}
-
-static void define_duty(struct duty *duty, const struct entry *entry, struct arena *arena)
+static void define_duty(struct duty *duty, const struct entry *entry)
 {
     const struct config_duty *a = entry->definition, *b = entry->other ? entry->other : a;
     duty_init(duty);
     duty->source = entry->source;
     duty->mechanism = entry->mechanism;
     duty->key = entry->key;
-    duty->key_text = a ? arena_strdup(arena, entry->key_text) : entry->key_text;
-    duty->name = a ? arena_strdup(arena, a->name) : entry->name;
+    duty->key_text = entry->key_text;
+    duty->name = entry->name;
     if (!a)
         return;
-    duty->candidate_pattern = arena_strdup(arena, a->candidates ? a->candidates : b->candidates);
-    duty->team = arena_strdup(arena, a->team ? a->team : b->team);
-    duty->runbook = arena_strdup(arena, a->runbook ? a->runbook : b->runbook);
-    duty->limits = merge_limits(&a->limits, &b->limits);
+    duty->candidate_pattern = a->candidates ? a->candidates : b->candidates;
+    duty->team = a->team ? a->team : b->team;
+    duty->runbook = a->runbook ? a->runbook : b->runbook;
+    duty->limits = entry->limits;
 }
 
 /* The named ones with what is discovered beside them; from malloc, and sorted. */
@@ -358,8 +380,9 @@ void duties_list(struct snapshot *snapshot, const struct named *named, const str
     if (config->discovery_enabled)
         found = with_discovered(named, snapshot, previous, config);
     const struct list *list = config->discovery_enabled ? &found : &named->list;
+    snapshot->definitions = arena_share(named->arena);
     snapshot->duties = arena_array(snapshot->arena, list->n, sizeof *snapshot->duties);
     for (size_t i = 0; i < list->n; i++)
-        define_duty(&snapshot->duties[snapshot->n_duties++], &list->entries[i], snapshot->arena);
+        define_duty(&snapshot->duties[snapshot->n_duties++], &list->entries[i]);
     free(found.entries);
 }

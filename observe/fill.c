@@ -19,8 +19,9 @@ static const char *address_of(const struct lock_row *row)
     return visible && row->client_port == -1 ? "local" : NULL;
 }
 
-static struct owner owner_of(const struct lock_row *row, struct roles *roles, struct arena *arena)
+static struct owner owner_of(struct filling *filling, const struct lock_row *row)
 {
+    struct arena *arena = filling->snapshot->arena;
     if (row->pid < 0)
         return (struct owner){.backend_start_us = TIME_UNKNOWN,
                               .acquired_us = TIME_UNKNOWN,
@@ -32,20 +33,20 @@ static struct owner owner_of(const struct lock_row *row, struct roles *roles, st
         .acquired_us = TIME_UNKNOWN,
         .holder = name,
         .application_name = name,
-        .usename = arena_strdup(arena, roles_name(roles, row->usesysid)),
-        .client_addr = arena_strdup(arena, address_of(row)),
+        .usename =
+            arena_strdup_again(arena, &filling->usename, roles_name(filling->roles, row->usesysid)),
+        .client_addr = arena_strdup_again(arena, &filling->address, address_of(row)),
     };
 }
 
-static void note_owner(const struct snapshot *snapshot, struct duty *duty,
-                       const struct lock_row *row, struct roles *roles)
+static void note_owner(struct filling *filling, struct duty *duty, const struct lock_row *row)
 {
     if (duty->owners++ > 0)
         return;
-    duty->owner = owner_of(row, roles, snapshot->arena);
+    duty->owner = owner_of(filling, row);
     duty->owner_xmin_age = row->xmin_age;
     if (row->xact_start_us != TIME_UNKNOWN)
-        duty->owner_xact_age_us = snapshot->read_lower_us - row->xact_start_us;
+        duty->owner_xact_age_us = filling->snapshot->read_lower_us - row->xact_start_us;
 }
 
 static void note_waiter(const struct snapshot *snapshot, struct duty *duty,
@@ -63,13 +64,15 @@ static void note_waiter(const struct snapshot *snapshot, struct duty *duty,
         duty->oldest_wait_us = waited;
 }
 
-void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
-               struct candidates *candidates, struct roles *roles)
+void fill_lock(struct filling *filling, struct duty *duty)
 {
+    const struct snapshot *snapshot = filling->snapshot;
     size_t n = 0;
     int32_t by_name = 0;
     bool lock = duty->mechanism == MECHANISM_LOCK;
-    const struct lock_row *const *rows = lock ? sessions_of_key(sessions, duty->key, &n) : NULL;
+    const struct lock_row *const *rows = NULL;
+    if (lock)
+        rows = sessions_of_key(filling->sessions, duty->key, &n);
     if (snapshot->facts.in_recovery)
         return;
     duty->read = lock;
@@ -79,14 +82,14 @@ void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct 
         if (!rows[i]->granted)
             note_waiter(snapshot, duty, rows[i]);
         else if (rows[i]->exclusive)
-            note_owner(snapshot, duty, rows[i], roles);
+            note_owner(filling, duty, rows[i]);
         else
             duty->shared_owners++;
     }
     queue_fill(snapshot, duty, rows, n);
-    int32_t counted =
-        candidates_count(candidates, duty->name, duty->candidate_pattern, rows, n, &by_name);
-    if (duty->candidate_pattern || by_name > 0 || duty->limits.min_candidates >= 0)
+    int32_t counted = candidates_count(filling->candidates, duty->name, duty->candidate_pattern,
+                                       rows, n, &by_name);
+    if (duty->candidate_pattern || by_name > 0 || duty->limits->min_candidates >= 0)
         duty->candidates = counted;
 }
 
@@ -171,7 +174,7 @@ bool fill_progress(struct snapshot *snapshot, const struct probe *probe,
 
 void fill_term(struct duty *duty, const struct sessions *sessions)
 {
-    const struct term *term = &duty->term;
+    const struct term *term = duty->term;
     const struct owner *owner = &duty->owner;
     if (!duty->read || term->generation < 0 || term->ended_us != TIME_UNKNOWN)
         return;

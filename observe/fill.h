@@ -11,10 +11,18 @@
 #include "observe/sessions.h"
 #include "observe/snapshot.h"
 
+/* One reading of pg_locks on its way into a snapshot; zero-initialise the rest. */
+struct filling {
+    const struct snapshot *snapshot;
+    const struct sessions *sessions;
+    struct candidates *candidates;
+    struct roles *roles;
+    struct arena_echo usename, address; /* mostly those of the duty before */
+};
+
 /* Owners, waiters and candidates of a lock duty; on a standby nothing, since its locks are not the
  * primary's. */
-void fill_lock(const struct snapshot *snapshot, struct duty *duty, const struct sessions *sessions,
-               struct candidates *candidates, struct roles *roles);
+void fill_lock(struct filling *filling, struct duty *duty);
 
 /* Every duty whose lease row the probe read. */
 bool fill_leases(struct snapshot *snapshot, const struct probe *probe,

@@ -18,29 +18,39 @@ static bool same_instance(const struct owner *a, const struct owner *b)
     return *a->holder && text_equal(a->holder, b->holder) && same_address;
 }
 
-/* A text that is still the previous picture's becomes this one's. */
-static void adopt(const char **text, const char *before, struct arena *arena)
+static const struct owner *copy_owner(const struct owner *owner, struct arena *arena)
 {
-    if (*text == before)
-        *text = arena_strdup(arena, before);
+    struct owner *copy = arena_copy(arena, owner, sizeof *owner);
+    copy->holder = arena_strdup(arena, owner->holder);
+    copy->application_name = arena_strdup(arena, owner->application_name);
+    copy->usename = arena_strdup(arena, owner->usename);
+    copy->client_addr = arena_strdup(arena, owner->client_addr);
+    return copy;
 }
 
-static void adopt_owner(struct owner *owner, const struct owner *before, struct arena *arena)
-{
-    adopt(&owner->holder, before->holder, arena);
-    adopt(&owner->application_name, before->application_name, arena);
-    adopt(&owner->usename, before->usename, arena);
-    adopt(&owner->client_addr, before->client_addr, arena);
-}
-
-/* Strings of the trail belong to the previous picture until now; most have been replaced. */
+/* What the trail points to belonged to the previous picture until now; most of it was replaced. */
 static void adopt_trail(struct step *step)
 {
     struct trail *trail = &step->now->trail;
+    const struct trail *before = step->before ? &step->before->trail : NULL;
+    if (!before)
+        return;
+    if (trail->cursor == before->cursor)
+        trail->cursor = arena_strdup(step->next->arena, before->cursor);
+    if (trail->last == before->last && trail->ever_owned)
+        trail->last = copy_owner(before->last, step->next->arena);
+}
+
+/* The past is this picture's own from the beginning, since it is written to. */
+static void inherit_trail(struct step *step)
+{
+    struct trail *trail = &step->now->trail;
+    const struct past *none = trail->past;
     if (!step->before)
         return;
-    adopt(&trail->cursor, step->before->trail.cursor, step->next->arena);
-    adopt_owner(&trail->last, &step->before->trail.last, step->next->arena);
+    *trail = step->before->trail;
+    if (trail->past != none)
+        trail->past = arena_copy(step->next->arena, trail->past, sizeof *trail->past);
 }
 
 /* Mostly there are none, and at most one a duty. */
@@ -58,10 +68,10 @@ static void make_room(struct snapshot *snapshot)
 static void add_event(struct step *step, enum rule_id rule, int64_t lower_us, int64_t upper_us)
 {
     struct snapshot *next = step->next;
-    const struct owner *owner = &step->now->trail.last;
     adopt_trail(step);
     make_room(next);
-    step->now->trail.transitions[rule]++;
+    duty_past(step->now, next->arena)->transitions[rule]++;
+    const struct owner *owner = step->now->trail.last;
     next->events[next->n_events++] = (struct event){
         .duty = step->now->name,
         .rule = rule,
@@ -75,18 +85,18 @@ static void add_event(struct step *step, enum rule_id rule, int64_t lower_us, in
 /* At least this long, if anybody knows when it began. */
 static void note_term_length(struct step *step)
 {
-    struct trail *trail = &step->now->trail;
+    struct past *past = duty_past(step->now, step->next->arena);
     int64_t began = step->before->acquired_us;
-    int64_t ended = trail->lost_lower_us;
+    int64_t ended = past->lost_lower_us;
     bool known = began != TIME_UNKNOWN && ended != TIME_UNKNOWN;
-    trail->last_term_us = !known ? -1 : ended > began ? ended - began : 0;
+    past->last_term_us = !known ? -1 : ended > began ? ended - began : 0;
 }
 
 /* Of named duties: what discovery finds comes and goes as it likes. */
 static void count_takeover(struct step *step)
 {
     struct snapshot *next = step->next;
-    int64_t upper = step->now->trail.takeover_upper_us;
+    int64_t upper = step->now->trail.past->takeover_upper_us;
     int bucket = 0;
     if (upper < 0 || step->now->source == SOURCE_DISCOVERY)
         return;
@@ -107,7 +117,7 @@ static enum rule_id rule_of_gain(const struct step *step)
     const struct trail *trail = &step->now->trail;
     if (!trail->ever_owned)
         return RULE_ACQUIRED;
-    if (!same_instance(&trail->last, &step->now->owner))
+    if (!same_instance(trail->last, &step->now->owner))
         return RULE_TAKEOVER;
     return trail->held && ended_by_restart(step) ? RULE_RESTARTED : RULE_RETURNED;
 }
@@ -116,7 +126,7 @@ static enum rule_id rule_of_gain(const struct step *step)
 static bool reused_unseen(const struct step *step)
 {
     const struct trail *trail = &step->now->trail;
-    return trail->held && trail->unsure && trail->last.pid == step->now->owner.pid;
+    return trail->held && trail->unsure && trail->last->pid == step->now->owner.pid;
 }
 
 /* The old owner's end, if it was not seen before, then the new one's beginning. */
@@ -135,14 +145,14 @@ static void gain(struct step *step)
     trail->acquisition_seen = true;
     trail->took_over = rule == RULE_TAKEOVER;
     bounds_sharpen(step);
-    trail->last = step->now->owner;
+    trail->last = &step->now->owner;
     trail->ever_owned = trail->held = true;
     trail->pooled = trail->unsure = false;
     trail->strangers = trail->rivals = 0;
     trail->lease_span_us = -1;
     if (rule == RULE_TAKEOVER) {
         count_takeover(step);
-        add_event(step, rule, trail->takeover_lower_us, trail->takeover_upper_us);
+        add_event(step, rule, trail->past->takeover_lower_us, trail->past->takeover_upper_us);
     } else {
         add_event(step, rule, trail->acquired_lower_us, trail->acquired_upper_us);
     }
@@ -154,27 +164,40 @@ static void lose(struct step *step)
     bounds_note_loss(step);
     note_term_length(step);
     trail->held = trail->acquisition_seen = trail->took_over = false;
-    add_event(step, ended_by_restart(step) ? RULE_RESTARTED : RULE_LOST, trail->lost_lower_us,
-              trail->lost_upper_us);
+    add_event(step, ended_by_restart(step) ? RULE_RESTARTED : RULE_LOST, trail->past->lost_lower_us,
+              trail->past->lost_upper_us);
 }
 
-/* The same owner as before: its names may have become visible, or may have changed under it. What
- * we may not see for a while stays as it was. */
+/* The owner of this reading; what we may not see of it now and saw before stays as it was. */
+static const struct owner *same_owner(const struct step *step)
+{
+    const struct owner *now = &step->now->owner, *last = step->now->trail.last;
+    bool start_hidden =
+        now->backend_start_us == TIME_UNKNOWN && last->backend_start_us != TIME_UNKNOWN;
+    bool address_hidden = !now->client_addr && last->client_addr;
+    if (!start_hidden && !address_hidden)
+        return now;
+    struct owner *owner = arena_copy(step->next->arena, now, sizeof *now);
+    if (start_hidden)
+        owner->backend_start_us = last->backend_start_us;
+    if (address_hidden)
+        owner->client_addr = arena_strdup(step->next->arena, last->client_addr);
+    return owner;
+}
+
+/* The same owner as before: its names may have become visible, or may have changed under it. */
 static void keep(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    struct owner owner = step->now->owner;
-    bool start_known = owner.backend_start_us != TIME_UNKNOWN;
-    if (step->now->mechanism == MECHANISM_LOCK && !text_equal(trail->last.holder, owner.holder))
+    const struct owner *owner = &step->now->owner;
+    bool start_known = owner->backend_start_us != TIME_UNKNOWN;
+    bool start_was_known = trail->last->backend_start_us != TIME_UNKNOWN;
+    if (step->now->mechanism == MECHANISM_LOCK && !text_equal(trail->last->holder, owner->holder))
         trail->pooled = true;
-    trail->unsure = !start_known && trail->last.backend_start_us != TIME_UNKNOWN;
-    if (!start_known)
-        owner.backend_start_us = trail->last.backend_start_us;
-    else if (trail->last.backend_start_us == TIME_UNKNOWN)
+    trail->unsure = !start_known && start_was_known;
+    if (start_known && !start_was_known)
         bounds_note_start(step);
-    if (!owner.client_addr)
-        owner.client_addr = trail->last.client_addr;
-    trail->last = owner;
+    trail->last = same_owner(step);
     bounds_sharpen(step);
 }
 
@@ -185,7 +208,7 @@ static void first_sight(struct step *step)
     if (step->now->owners == 0)
         return;
     trail->held = trail->ever_owned = true;
-    trail->last = step->now->owner;
+    trail->last = &step->now->owner;
     bounds_note_acquisition(step);
     bounds_sharpen(step);
 }
@@ -200,7 +223,7 @@ static void advance_read(struct step *step)
         bounds_forget(step);
     if (first)
         first_sight(step);
-    else if (held && trail->held && bounds_same_owner(step, &trail->last, owner))
+    else if (held && trail->held && bounds_same_owner(step, trail->last, owner))
         keep(step);
     else if (held)
         gain(step);
@@ -235,8 +258,7 @@ static bool same_duty(const struct duty *a, const struct duty *b)
 static void advance_duty(struct step *step)
 {
     struct trail *trail = &step->now->trail;
-    if (step->before)
-        *trail = step->before->trail;
+    inherit_trail(step);
     step->restarted = trail->server_start_us != TIME_UNKNOWN &&
                       trail->server_start_us != step->next->facts.postmaster_start_us;
     if (step->now->read)

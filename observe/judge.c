@@ -19,7 +19,7 @@ static int64_t recorded(const struct duty *duty)
     bool by_row = duty->mechanism == MECHANISM_LEASE && duty->owner.acquired_us != TIME_UNKNOWN;
     int64_t us = by_row ? duty->owner.acquired_us : TIME_UNKNOWN;
     if (!by_row && duty->term_begun)
-        us = duty->term.acquired_us;
+        us = duty->term->acquired_us;
     bool agrees = us >= trail->acquired_lower_us && us <= trail->acquired_upper_us;
     return bounds_is_time(us) && agrees ? us : TIME_UNKNOWN;
 }
@@ -50,12 +50,14 @@ static void judge_age(struct duty *duty)
 static void judge_progress(const struct snapshot *snapshot, struct duty *duty)
 {
     struct trail *trail = &duty->trail;
-    if (!duty->run.present || duty->run.key)
+    if (!duty->run->present || duty->run->key)
         return;
-    if (!text_equal(trail->cursor, duty->run.cursor) || trail->cursor_changed_us == TIME_UNKNOWN)
+    if (!text_equal(trail->cursor, duty->run->cursor) || trail->cursor_changed_us == TIME_UNKNOWN)
         trail->cursor_changed_us = snapshot->read_upper_us;
-    trail->cursor = duty->run.cursor;
-    duty->run.advanced_us = trail->cursor_changed_us;
+    struct run *run = arena_copy(snapshot->arena, duty->run, sizeof *run);
+    run->advanced_us = trail->cursor_changed_us;
+    trail->cursor = run->cursor;
+    duty->run = run;
 }
 
 /* The same pair: history starts anew with another owner, this with another term. */
@@ -63,9 +65,9 @@ static void judge_mismatch(struct duty *duty)
 {
     struct trail *trail = &duty->trail;
     bool stranger = duty->owners > 0 && duty->term_alive && !duty->term_begun;
-    bool same_term = duty->term.generation == trail->stranger_generation;
+    bool same_term = duty->term->generation == trail->stranger_generation;
     trail->strangers = !stranger ? 0 : same_term ? trail->strangers + 1 : 1;
-    trail->stranger_generation = duty->term.generation;
+    trail->stranger_generation = duty->term->generation;
     trail->rivals = duty->owners > 1 ? trail->rivals + 1 : 0;
     duty->mismatch = trail->strangers >= POLLS_TO_BELIEVE;
 }
@@ -87,10 +89,9 @@ static void judge_lease(struct duty *duty)
  * refusal counts if this server gave it; a lease may have run out before its holder ended it. */
 static void judge_recorded_takeover(const struct snapshot *snapshot, struct duty *duty)
 {
-    struct trail *trail = &duty->trail;
-    const struct term *term = &duty->term, *before = &duty->previous;
-    if (trail->takeover_at_us != TIME_UNKNOWN || !duty->term_begun || before->generation < 0 ||
-        text_equal(before->instance, term->instance))
+    const struct term *term = duty->term, *before = duty->previous;
+    if (duty->trail.past->takeover_at_us != TIME_UNKNOWN || !duty->term_begun ||
+        before->generation < 0 || text_equal(before->instance, term->instance))
         return;
     bool said = duty->mechanism == MECHANISM_LOCK && before->ended_us != TIME_UNKNOWN &&
                 !text_equal(before->end_reason, "superseded");
@@ -98,32 +99,33 @@ static void judge_recorded_takeover(const struct snapshot *snapshot, struct duty
     int64_t loss = said ? before->ended_us : here ? term->last_refused_us : TIME_UNKNOWN;
     if (loss == TIME_UNKNOWN || loss > term->acquired_us)
         return;
-    trail->takeover_at_us = term->acquired_us;
-    trail->takeover_lower_us = 0;
-    trail->takeover_upper_us = term->acquired_us - loss;
+    struct past *past = duty_past(duty, snapshot->arena);
+    past->takeover_at_us = term->acquired_us;
+    past->takeover_lower_us = 0;
+    past->takeover_upper_us = term->acquired_us - loss;
 }
 
 /* A term that its owner ended is measured exactly, if it is the one that was seen to end last, or
  * if none was. The end of one that was superseded is only the next one's beginning. */
-static void judge_last_term(struct duty *duty)
+static void judge_last_term(const struct snapshot *snapshot, struct duty *duty)
 {
-    struct trail *trail = &duty->trail;
-    bool over = duty->term.ended_us != TIME_UNKNOWN;
-    const struct term *last = over ? &duty->term : &duty->previous;
-    bool of_the_last = trail->lost_upper_us == TIME_UNKNOWN ||
-                       (last->generation >= 0 && last->generation == trail->lost_generation);
+    const struct past *past = duty->trail.past;
+    bool over = duty->term->ended_us != TIME_UNKNOWN;
+    const struct term *last = over ? duty->term : duty->previous;
+    bool of_the_last = past->lost_upper_us == TIME_UNKNOWN ||
+                       (last->generation >= 0 && last->generation == past->lost_generation);
     if (of_the_last && last->acquired_us != TIME_UNKNOWN && last->ended_us >= last->acquired_us &&
         !text_equal(last->end_reason, "superseded"))
-        trail->last_term_us = last->ended_us - last->acquired_us;
+        duty_past(duty, snapshot->arena)->last_term_us = last->ended_us - last->acquired_us;
 }
 
 static bool stalled(const struct snapshot *snapshot, const struct duty *duty)
 {
-    const struct run *run = &duty->run;
+    const struct run *run = duty->run;
     int64_t since = run->advanced_us != TIME_UNKNOWN ? run->advanced_us : run->started_us;
     bool running = run->present && run->finished_us == TIME_UNKNOWN;
-    return duty->limits.stall_after_us > 0 && running && since != TIME_UNKNOWN &&
-           snapshot->read_lower_us - since > duty->limits.stall_after_us;
+    return duty->limits->stall_after_us > 0 && running && since != TIME_UNKNOWN &&
+           snapshot->read_lower_us - since > duty->limits->stall_after_us;
 }
 
 static enum duty_state state_of(const struct snapshot *snapshot, const struct duty *duty)
@@ -142,7 +144,7 @@ static enum duty_state state_of(const struct snapshot *snapshot, const struct du
 void judge_duty(const struct snapshot *snapshot, struct duty *duty)
 {
     judge_progress(snapshot, duty);
-    judge_last_term(duty);
+    judge_last_term(snapshot, duty);
     if (duty->read) {
         judge_mismatch(duty);
         judge_lease(duty);

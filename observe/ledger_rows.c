@@ -154,21 +154,21 @@ struct config_duty *ledger_definitions(const struct ledger_rows *rows, struct ar
     return duties;
 }
 
-static struct term term_of(const struct term *read, struct arena *arena)
+static const struct term *term_of(const struct term *read, struct arena *arena)
 {
-    struct term term = *read;
-    term.instance = arena_strdup(arena, read->instance);
-    term.end_reason = arena_strdup(arena, read->end_reason);
+    struct term *term = arena_copy(arena, read, sizeof *read);
+    term->instance = arena_strdup(arena, read->instance);
+    term->end_reason = arena_strdup(arena, read->end_reason);
     return term;
 }
 
-static struct run run_of(const struct run *read, struct arena *arena)
+static const struct run *run_of(const struct run *read, struct arena *arena)
 {
-    struct run run = *read;
-    run.present = read->key != NULL;
-    run.key = arena_strdup(arena, read->key);
-    run.status = arena_strdup(arena, read->status);
-    run.cursor = arena_strdup(arena, read->cursor);
+    struct run *run = arena_copy(arena, read, sizeof *read);
+    run->present = true;
+    run->key = arena_strdup(arena, read->key);
+    run->status = arena_strdup(arena, read->status);
+    run->cursor = arena_strdup(arena, read->cursor);
     return run;
 }
 
@@ -182,12 +182,15 @@ void ledger_fill(const struct ledger_rows *rows, struct duty *duty, struct arena
     duty->in_ledger = true;
     duty->yieldable = row->yieldable;
     duty->yielding = row->yielding;
-    duty->term = term_of(&row->term, arena);
-    duty->previous = term_of(&row->previous, arena);
-    duty->run = run_of(&row->run, arena);
-    duty->last_run = run_of(&row->last_run, arena);
-    for (int i = 0; i < YIELD_OUTCOMES; i++)
-        duty->yields[i] = row->yields[i];
+    duty->yields = arena_copy(arena, row->yields, sizeof row->yields);
+    if (row->term.generation >= 0)
+        duty->term = term_of(&row->term, arena);
+    if (row->previous.generation >= 0)
+        duty->previous = term_of(&row->previous, arena);
+    if (row->run.key)
+        duty->run = run_of(&row->run, arena);
+    if (row->last_run.key)
+        duty->last_run = run_of(&row->last_run, arena);
 }
 
 const char *ledger_open_pids(const struct ledger_rows *rows, struct arena *arena)

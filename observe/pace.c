@@ -48,7 +48,7 @@ static bool vacancy_to_measure(const struct snapshot *snapshot)
 {
     for (size_t i = 0; snapshot && i < snapshot->n_duties; i++) {
         const struct duty *duty = &snapshot->duties[i];
-        int64_t lost = duty->trail.lost_upper_us;
+        int64_t lost = duty->trail.past->lost_upper_us;
         bool vacant = duty->read && duty->owners == 0 && duty->source != SOURCE_DISCOVERY;
         if (vacant && lost != TIME_UNKNOWN && snapshot->read_upper_us - lost < burst_for_us)
             return true;

@@ -63,15 +63,23 @@ static uint64_t ordered(int32_t number)
 }
 
 /* By key, as lock_key_compare has it, granted first, then by pid. */
-static struct keyed keyed_lock(const struct lock_row *row)
+enum { KEY_SHIFT = 33 }; /* what is above belongs to the key */
+
+static struct keyed keyed_lock(struct lock_key key, const struct lock_row *row)
 {
-    struct lock_key key = lock_row_key(row);
-    return (struct keyed){
+    struct keyed keyed = {
         .first = (uint64_t)key.objsubid << 48 | (uint64_t)key.classid << 16 | key.objid >> 16,
-        .second = (uint64_t)(key.objid & 0xFFFF) << 33 | (uint64_t)!row->granted << 32 |
-                  ordered(row->pid),
+        .second = (uint64_t)(key.objid & 0xFFFF) << KEY_SHIFT,
         .row = row,
     };
+    if (row)
+        keyed.second |= (uint64_t)!row->granted << 32 | ordered(row->pid);
+    return keyed;
+}
+
+static bool same_key(const struct keyed *a, const struct keyed *b)
+{
+    return a->first == b->first && a->second >> KEY_SHIFT == b->second >> KEY_SHIFT;
 }
 
 static void sort_keyed(struct keyed *keyed, size_t n, const struct lock_row **rows)
@@ -150,7 +158,7 @@ void sessions_index(const struct lock_row *rows, size_t n, int64_t database, str
         const struct lock_row *row = &rows[i];
         bool ours = row->lock_database == database && of_duty_class(row);
         if (row->objsubid >= 0 && ours)
-            locks[out->n_locks++] = keyed_lock(row);
+            locks[out->n_locks++] = keyed_lock(lock_row_key(row), row);
         else if (row->objsubid >= 0 && row->granted)
             note_stranger(out, row);
         if (row->pid > 0) {
@@ -159,6 +167,7 @@ void sessions_index(const struct lock_row *rows, size_t n, int64_t database, str
         }
     }
     sort_keyed(locks, out->n_locks, out->locks);
+    out->keys = locks;
     sort_keyed(pids, out->n_pids, out->pids);
     out->n_pids = one_per_session(out->pids, out->n_pids);
     for (size_t i = 0; i < out->n_pids; i++) {
@@ -183,16 +192,17 @@ bool sessions_decode(const struct pg_answer *answer, int64_t database, struct ar
 const struct lock_row *const *sessions_of_key(const struct sessions *sessions, struct lock_key key,
                                               size_t *ret_n)
 {
+    const struct keyed wanted = keyed_lock(key, NULL);
     size_t low = 0, high = sessions->n_locks;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (lock_key_compare(lock_row_key(sessions->locks[middle]), key) < 0)
+        if (compare_keyed(&sessions->keys[middle], &wanted) < 0)
             low = middle + 1;
         else
             high = middle;
     }
     size_t end = low;
-    while (end < sessions->n_locks && lock_key_equal(lock_row_key(sessions->locks[end]), key))
+    while (end < sessions->n_locks && same_key(&sessions->keys[end], &wanted))
         end++;
     *ret_n = end - low;
     return sessions->locks + low;

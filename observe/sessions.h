@@ -29,11 +29,14 @@ struct lock_row {
     int32_t xmin_age;
 };
 
+struct keyed;
+
 /* Pointers into the rows, each array in its own order; all in one arena. */
 struct sessions {
     const struct lock_row *
         *locks; /* of this database, key classes 1 and 2; by key, granted first */
     size_t n_locks;
+    const struct keyed *keys;      /* what those are sorted by */
     const struct lock_row **names; /* one a session of this database, by instance */
     size_t n_names;
     const struct lock_row **pids; /* one a session, by pid */

@@ -40,8 +40,10 @@ struct snapshot *snapshot_ref(struct snapshot *snapshot)
 
 void snapshot_unref(struct snapshot *snapshot)
 {
-    if (snapshot && atomic_fetch_sub(&snapshot->references, 1) == 1)
-        arena_free(snapshot->arena);
+    if (!snapshot || atomic_fetch_sub(&snapshot->references, 1) != 1)
+        return;
+    arena_free(snapshot->definitions);
+    arena_free(snapshot->arena);
 }
 
 static int compare_name(const void *name, const void *duty)
@@ -57,63 +59,70 @@ const struct duty *snapshot_find(const struct snapshot *snapshot, const char *na
                    compare_name);
 }
 
-static struct term no_term(void)
-{
-    return (struct term){
-        .generation = -1,
-        .pid = -1,
-        .backend_start_us = TIME_UNKNOWN,
-        .acquired_us = TIME_UNKNOWN,
-        .last_refused_us = TIME_UNKNOWN,
-        .ended_us = TIME_UNKNOWN,
-    };
-}
+static const struct thresholds no_limits = {
+    .min_candidates = -1,
+    .stall_after_us = -1,
+    .run_every_us = -1,
+    .takeover_slow_after_us = -1,
+    .wait_slow_after_us = -1,
+    .alerts_paused_until_us = TIME_UNKNOWN,
+};
 
-static struct run no_run(void)
-{
-    return (struct run){
-        .position = NAN,
-        .target = NAN,
-        .started_us = TIME_UNKNOWN,
-        .advanced_us = TIME_UNKNOWN,
-        .deadline_us = TIME_UNKNOWN,
-        .finished_us = TIME_UNKNOWN,
-    };
-}
+static const struct term no_term = {
+    .generation = -1,
+    .pid = -1,
+    .backend_start_us = TIME_UNKNOWN,
+    .acquired_us = TIME_UNKNOWN,
+    .last_refused_us = TIME_UNKNOWN,
+    .ended_us = TIME_UNKNOWN,
+};
 
-static struct trail no_trail(void)
-{
-    return (struct trail){
-        .seen_lower_us = TIME_UNKNOWN,
-        .acquired_lower_us = TIME_UNKNOWN,
-        .acquired_upper_us = TIME_UNKNOWN,
-        .lost_lower_us = TIME_UNKNOWN,
-        .lost_upper_us = TIME_UNKNOWN,
-        .lost_seen_us = TIME_UNKNOWN,
-        .lost_until_us = TIME_UNKNOWN,
-        .generation = -1,
-        .lost_generation = -1,
-        .server_start_us = TIME_UNKNOWN,
-        .last_term_us = -1,
-        .takeover_at_us = TIME_UNKNOWN,
-        .takeover_lower_us = -1,
-        .takeover_upper_us = -1,
-        .stranger_generation = -1,
-        .cursor_changed_us = TIME_UNKNOWN,
-        .lease_span_us = -1,
-        .seen_us = TIME_UNKNOWN,
-    };
-}
+static const struct run no_run = {
+    .position = NAN,
+    .target = NAN,
+    .started_us = TIME_UNKNOWN,
+    .advanced_us = TIME_UNKNOWN,
+    .deadline_us = TIME_UNKNOWN,
+    .finished_us = TIME_UNKNOWN,
+};
+
+static const int64_t no_yields[YIELD_OUTCOMES] = {-1, -1, -1, -1, -1, -1};
+
+static const struct owner no_owner = {
+    .backend_start_us = TIME_UNKNOWN,
+    .acquired_us = TIME_UNKNOWN,
+};
+
+static const struct past no_past = {
+    .lost_lower_us = TIME_UNKNOWN,
+    .lost_upper_us = TIME_UNKNOWN,
+    .lost_seen_us = TIME_UNKNOWN,
+    .lost_until_us = TIME_UNKNOWN,
+    .lost_generation = -1,
+    .last_term_us = -1,
+    .takeover_at_us = TIME_UNKNOWN,
+    .takeover_lower_us = -1,
+    .takeover_upper_us = -1,
+};
+
+static const struct trail no_trail = {
+    .seen_lower_us = TIME_UNKNOWN,
+    .last = &no_owner,
+    .past = &no_past,
+    .acquired_lower_us = TIME_UNKNOWN,
+    .acquired_upper_us = TIME_UNKNOWN,
+    .generation = -1,
+    .server_start_us = TIME_UNKNOWN,
+    .stranger_generation = -1,
+    .cursor_changed_us = TIME_UNKNOWN,
+    .lease_span_us = -1,
+    .seen_us = TIME_UNKNOWN,
+};
 
 void duty_init(struct duty *duty)
 {
     *duty = (struct duty){
-        .limits = {.min_candidates = -1,
-                   .stall_after_us = -1,
-                   .run_every_us = -1,
-                   .takeover_slow_after_us = -1,
-                   .wait_slow_after_us = -1,
-                   .alerts_paused_until_us = TIME_UNKNOWN},
+        .limits = &no_limits,
         .read_lower_us = TIME_UNKNOWN,
         .read_upper_us = TIME_UNKNOWN,
         .candidates = -1,
@@ -123,18 +132,25 @@ void duty_init(struct duty *duty)
         .owner_xact_age_us = -1,
         .lease_expires_us = TIME_UNKNOWN,
         .lease_duration_us = -1,
-        .term = no_term(),
-        .previous = no_term(),
+        .term = &no_term,
+        .previous = &no_term,
         .generation = -1,
-        .run = no_run(),
-        .last_run = no_run(),
+        .run = &no_run,
+        .last_run = &no_run,
+        .yields = no_yields,
         .acquired_us = TIME_UNKNOWN,
         .age_us = -1,
         .age_uncertainty_us = -1,
-        .trail = no_trail(),
+        .trail = no_trail,
     };
-    for (int i = 0; i < YIELD_OUTCOMES; i++)
-        duty->yields[i] = -1;
+}
+
+/* What history carried over is in the arena already: only what all share is not one's own. */
+struct past *duty_past(struct duty *duty, struct arena *arena)
+{
+    if (duty->trail.past == &no_past)
+        duty->trail.past = arena_copy(arena, &no_past, sizeof no_past);
+    return (struct past *)duty->trail.past;
 }
 
 const char *duty_state_name(enum duty_state state)

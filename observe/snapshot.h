@@ -93,38 +93,45 @@ struct foreign_lock {
 /* How many of each are kept: the counts beside them know of all. */
 enum { QUEUE_SHOWN = 16, FOREIGN_SHOWN = 100 };
 
-/* What history knows of a duty: carried from one snapshot to the next. Bounds are the server's
- * clock. */
-struct trail {
-    bool judged; /* the last poll that knew of this duty could read who leads */
-    int64_t
-        seen_lower_us; /* the clock before the last such reading; TIME_UNKNOWN: there was none */
-    bool held;         /* at the last authoritative reading */
-    bool ever_owned;   /* `last` below is set */
-    struct owner last; /* the present owner, or the one before the vacancy */
-    bool acquisition_seen; /* the present owner was seen to begin; else it was first seen held */
-    bool unsure; /* the last reading could not see whether `last` was still the same session */
-    int64_t acquired_lower_us, acquired_upper_us; /* the present owner's acquisition, as bounds */
-    int64_t lost_lower_us, lost_upper_us;         /* the last loss, as bounds */
-    int64_t lost_seen_us;    /* the clock before the reading that saw that loss */
+/* What ended, and how it went on. Most duties have none of it: then it is shared. Bounds are the
+ * server's clock. */
+struct past {
+    int64_t lost_lower_us, lost_upper_us; /* the last loss, as bounds */
+    int64_t lost_seen_us;                 /* the clock before the reading that saw that loss */
     int64_t lost_until_us;   /* when the lease that was lost was last seen to run out */
-    int64_t generation;      /* of the present owner's newest term, begun or ended; -1: none read */
-    int64_t lost_generation; /* the same of the owner who was lost; -1 too over a restart */
-    int64_t server_start_us; /* the server's start at the last reading */
+    int64_t lost_generation; /* of the owner's newest term who was lost; -1: none read, or a restart
+                                lies between */
     int64_t last_term_us;    /* as recorded, or at least so long; -1: none ended yet, or unknown */
     int64_t takeover_at_us;  /* TIME_UNKNOWN: none seen or recorded */
     int64_t takeover_lower_us, takeover_upper_us; /* its latency; -1: no such bound is known */
-    bool took_over; /* the takeover above is how the present owner came to lead */
     uint64_t transitions[RULE_COUNT];
-    int32_t strangers; /* polls running in which the term's live session is not the owner */
-    int64_t stranger_generation; /* of that term */
-    int32_t rivals;              /* polls running in which there were several owners */
-    bool pooled;        /* seen as rule `pooled` says; latched while the same backend holds */
+};
+
+/* What history knows of a duty: carried from one snapshot to the next. Bounds are the server's
+ * clock. */
+struct trail {
+    const struct owner *last; /* the present owner, or the one before the vacancy; never NULL */
+    const struct past *past;  /* never NULL; duty_past to change it */
+    int64_t seen_lower_us; /* the clock before the last reading that told who leads; TIME_UNKNOWN:
+                              none did */
+    int64_t acquired_lower_us, acquired_upper_us; /* the present owner's acquisition, as bounds */
+    int64_t generation;      /* of the present owner's newest term, begun or ended; -1: none read */
+    int64_t server_start_us; /* the server's start at the last reading */
+    int64_t stranger_generation; /* of the term that `strangers` counts */
     const char *cursor; /* progress of an application's table: last text and when it changed */
     int64_t cursor_changed_us;
     int64_t
         lease_span_us; /* the longest remaining time seen of this holder: at least its duration */
     int64_t seen_us;   /* the last poll that saw this duty held: retention of discovered ones */
+    int32_t strangers; /* polls running in which the term's live session is not the owner */
+    int32_t rivals;    /* polls running in which there were several owners */
+    bool judged;       /* the last poll that knew of this duty could read who leads */
+    bool held;         /* at the last authoritative reading */
+    bool ever_owned;   /* `last` is set */
+    bool acquisition_seen; /* the present owner was seen to begin; else it was first seen held */
+    bool unsure;    /* the last reading could not see whether `last` was still the same session */
+    bool took_over; /* the past's takeover is how the present owner came to lead */
+    bool pooled;    /* seen as rule `pooled` says; latched while the same backend holds */
 };
 
 struct duty {
@@ -135,7 +142,7 @@ struct duty {
     const char *key_text; /* "742118", "12,-7", "public.leader_lease:nightly_report" */
     const char *candidate_pattern;
     const char *team, *runbook; /* NULL where not declared */
-    struct thresholds limits;
+    const struct thresholds *limits;
 
     /* authority: read is false when its section failed, and on a standby for what only a primary
      * holds */
@@ -156,16 +163,16 @@ struct duty {
     /* ledger: metadata, believed only as law allows (term_begun, mismatch) */
     bool in_ledger; /* the registry has it, and its row was read in this poll */
     bool yieldable;
-    bool yielding; /* a yield of the newest term is open */
-    struct term term, previous;
-    bool term_alive;      /* the open term's session exists, and is not the owner */
-    bool term_begun;      /* the open term's session is the owner */
+    bool yielding;                      /* a yield of the newest term is open */
+    const struct term *term, *previous; /* never NULL */
+    bool term_alive;                    /* the open term's session exists, and is not the owner */
+    bool term_begun;                    /* the open term's session is the owner */
     bool term_unverified; /* it may be: the pid is the same, but we may not see since when */
     bool mismatch;        /* an open term says another session, and that session is alive, two polls
                              running */
     int64_t generation;   /* of the present term if begun, or of a lease row; -1 unread */
-    struct run run, last_run;
-    int64_t yields[YIELD_OUTCOMES]; /* -1 where unread */
+    const struct run *run, *last_run; /* never NULL */
+    const int64_t *yields;            /* YIELD_OUTCOMES of them, -1 where unread */
 
     /* judged */
     enum duty_state state;
@@ -223,6 +230,8 @@ extern const int64_t
 
 struct snapshot {
     struct arena *arena;
+    struct arena
+        *definitions; /* names and limits of the duties, shared with other snapshots; or NULL */
     atomic_int references;
     struct server_facts facts;
     int64_t read_lower_us, read_upper_us; /* pg_locks was true for some instant between these */
@@ -252,6 +261,9 @@ const struct duty *snapshot_find(const struct snapshot *snapshot, const char *na
 
 /* A duty with every "not known" in place. */
 void duty_init(struct duty *duty);
+
+/* The duty's past to be written: its own, in the arena, from the first time on. */
+struct past *duty_past(struct duty *duty, struct arena *arena);
 
 const char *duty_state_name(enum duty_state state);    /* "led", "vacant", ... */
 const char *duty_source_name(enum duty_source source); /* "ledger", "config", ... */

@@ -195,12 +195,14 @@ bool progress_fill(const struct pg_answer *answer, struct duty *duty, struct are
         return error_set(err, ERROR_QUERY,
                          "could not read the progress of %s: the condition finds several rows",
                          duty->name);
-    if (n == 0 || duty->run.present)
+    if (n == 0 || duty->run->present)
         return true;
     const struct progress_row *row = rows;
-    duty->run.present = true;
-    duty->run.cursor = row->cursor;
-    duty->run.position = number_of(row->cursor);
+    struct run *run = arena_copy(arena, duty->run, sizeof *run);
+    run->present = true;
+    run->cursor = row->cursor;
+    run->position = number_of(row->cursor);
+    duty->run = run;
     return true;
 }
 

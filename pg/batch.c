@@ -239,6 +239,13 @@ const struct pg_outcome *pg_batch_outcome(const struct pg_batch *batch, size_t s
     return &batch->entries[section].outcome;
 }
 
+void pg_batch_drop_rows(struct pg_batch *batch, size_t section)
+{
+    struct pg_outcome *outcome = &batch->entries[section].outcome;
+    answer_free(outcome->rows);
+    outcome->rows = NULL;
+}
+
 void pg_batch_free(struct pg_batch *batch)
 {
     if (!batch)

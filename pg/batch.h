@@ -57,6 +57,11 @@ enum pg_progress pg_batch_step(struct pg_batch *batch, struct error *err) MUSTCH
 void pg_batch_give_up(struct pg_batch *batch, const struct error *err);
 
 const struct pg_outcome *pg_batch_outcome(const struct pg_batch *batch, size_t section);
+
+/* The rows of a section are not needed any longer: thousands take memory that the picture of them
+ * needs as well. */
+void pg_batch_drop_rows(struct pg_batch *batch, size_t section);
+
 void pg_batch_free(struct pg_batch *batch); /* NULL is fine */
 
 /* Decoding: a struct a row, a table of its columns. What is NULL in SQL becomes -1 in a number,

@@ -43,6 +43,13 @@ struct value {
     bool null;
 };
 
+/* A text of the row before in the same column: thousands of sessions have the same address. */
+struct echo {
+    const char *data; /* of the answer; NULL: none yet */
+    int size;
+    const char *text;
+};
+
 struct pg_answer *answer_new(PGresult *result)
 {
     struct pg_answer *answer = xmalloc(sizeof *answer);
@@ -166,9 +173,25 @@ static bool type_fits(enum pg_field field, Oid type)
     return false;
 }
 
+static const char *read_again(const struct value *value, enum pg_field field, struct arena *arena,
+                              struct echo *echo)
+{
+    if (value->null)
+        return NULL;
+    if (echo->data && echo->size == value->size &&
+        memcmp(echo->data, value->data, (size_t)value->size) == 0)
+        return echo->text;
+    *echo = (struct echo){
+        .data = value->data,
+        .size = value->size,
+        .text = field == PG_INET ? read_inet(value, arena) : read_text(value, arena),
+    };
+    return echo->text;
+}
+
 /* Writes one field of the row's struct at out. */
 static void decode_value(const struct value *value, enum pg_field field, struct arena *arena,
-                         void *out)
+                         struct echo *echo, void *out)
 {
     switch (field) {
     case PG_BOOL:
@@ -187,10 +210,8 @@ static void decode_value(const struct value *value, enum pg_field field, struct 
         *(int64_t *)out = value->null ? TIME_UNKNOWN : read_time(value);
         break;
     case PG_TEXT:
-        *(const char **)out = value->null ? NULL : read_text(value, arena);
-        break;
     case PG_INET:
-        *(const char **)out = value->null ? NULL : read_inet(value, arena);
+        *(const char **)out = read_again(value, field, arena, echo);
         break;
     }
 }
@@ -214,19 +235,28 @@ bool decode_time(const PGresult *result, int column, int64_t *ret_us)
     return true;
 }
 
-static bool find_columns(const PGresult *result, const struct pg_column *columns, int *indexes,
-                         struct error *err)
+/* A column in the answer. */
+struct place {
+    int index;
+    Oid type;
+    struct echo echo;
+};
+
+static bool find_columns(const PGresult *result, const struct pg_column *columns,
+                         struct place *places, struct error *err)
 {
     for (int i = 0; columns[i].name; i++) {
-        indexes[i] = PQfnumber(result, columns[i].name);
-        if (indexes[i] < 0)
+        int index = PQfnumber(result, columns[i].name);
+        if (index < 0)
             return error_set(err, ERROR_QUERY,
                              "could not read the answer: column \"%s\" is missing",
                              columns[i].name);
-        if (!type_fits(columns[i].field, PQftype(result, indexes[i])))
+        Oid type = PQftype(result, index);
+        if (!type_fits(columns[i].field, type))
             return error_set(err, ERROR_QUERY,
                              "could not read the answer: column \"%s\" has type oid %u",
-                             columns[i].name, PQftype(result, indexes[i]));
+                             columns[i].name, type);
+        places[i] = (struct place){.index = index, .type = type};
     }
     return true;
 }
@@ -236,17 +266,17 @@ bool pg_answer_decode(const struct pg_answer *answer, const struct pg_column *co
                       struct error *err)
 {
     enum { COLUMNS_MAX = 64 };
-    int indexes[COLUMNS_MAX] = {0};
+    struct place places[COLUMNS_MAX];
     const PGresult *result = answer->result;
-    if (!find_columns(result, columns, indexes, err))
+    if (!find_columns(result, columns, places, err))
         return false;
     size_t n = (size_t)PQntuples(result);
     char *rows = arena_array(arena, n, row_size);
     for (size_t row = 0; row < n; row++) {
         for (int i = 0; columns[i].name; i++) {
-            struct value value =
-                value_at(result, (int)row, indexes[i], PQftype(result, indexes[i]));
-            decode_value(&value, columns[i].field, arena,
+            struct place *place = &places[i];
+            struct value value = value_at(result, (int)row, place->index, place->type);
+            decode_value(&value, columns[i].field, arena, &place->echo,
                          rows + row * row_size + columns[i].offset);
         }
     }

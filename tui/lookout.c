@@ -2,6 +2,7 @@
 /* The poller's loop, and its orders: under one mutex, with an eventfd each way. */
 #include "tui/lookout.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 #include "base/memory.h"
 #include "observe/poller.h"
 
-enum { STACK_SIZE = 1024 * 1024 };
+enum { STACK_SIZE = 1024 * 1024, IDLE_MOST = 1024 * 1024 };
 
 struct orders {
     struct config *config; /* NULL: as before */
@@ -64,14 +65,24 @@ static bool obey(struct lookout *lookout)
     return !orders.end;
 }
 
+/* What the answer of thousands of rows took lies idle until the next one: it goes back. */
+static void tidy(void)
+{
+    if (mallinfo2().fordblks > IDLE_MOST)
+        (void)malloc_trim(0);
+}
+
 static void tell(struct lookout *lookout)
 {
     struct picture picture;
     board_take(lookout->board, &picture);
-    if (picture.serial != lookout->serial)
-        ring(lookout->news);
+    bool news = picture.serial != lookout->serial;
     lookout->serial = picture.serial;
     picture_done(&picture);
+    if (!news)
+        return;
+    ring(lookout->news);
+    tidy();
 }
 
 static void *run(void *argument)

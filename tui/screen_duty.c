@@ -143,8 +143,8 @@ static void render_term(const struct view *view, struct page *page)
     if (duty->generation >= 0)
         page_field(page, "Generation", duty->mismatch ? GRID_BOLD | GRID_RED : GRID_PLAIN,
                    "%" PRId64 ", %s%s", duty->generation, words,
-                   duty->term_begun && duty->term.listens ? "; it listens for a request to yield"
-                                                          : "");
+                   duty->term_begun && duty->term->listens ? "; it listens for a request to yield"
+                                                           : "");
     else
         page_field(page, "Generation", GRID_PLAIN, "none, %s", words);
 }
@@ -152,7 +152,7 @@ static void render_term(const struct view *view, struct page *page)
 /* "at 1.2k a second, 23s to go" from the whole of the run; "" where there is nothing to reckon. */
 static char *rate_words(const struct view *view)
 {
-    const struct run *run = &view->duty->run;
+    const struct run *run = view->duty->run;
     if (isnan(run->position) || !bounds_is_time(run->started_us) ||
         !bounds_is_time(run->advanced_us))
         return xstrdup("");
@@ -170,7 +170,7 @@ static char *rate_words(const struct view *view)
 
 static void render_run(const struct view *view, struct page *page)
 {
-    const struct run *run = &view->duty->run;
+    const struct run *run = view->duty->run;
     char a[WORDS_SIZE], b[WORDS_SIZE];
     if (!run->present)
         return;
@@ -231,7 +231,7 @@ static void render_followers(const struct view *view, struct page *page)
     if (duty->candidates >= 0)
         page_field(page, "Instances", GRID_PLAIN, "%" PRId32 "%s, the owner with them",
                    duty->candidates,
-                   duty->limits.min_candidates > duty->candidates ? " (fewer than declared)" : "");
+                   duty->limits->min_candidates > duty->candidates ? " (fewer than declared)" : "");
     else
         page_field(page, "Instances", GRID_PLAIN,
                    "? followers that only try never show in pg_locks; declare `candidates:`");
@@ -249,18 +249,18 @@ static void render_history(const struct view *view, struct page *page)
     const struct trail *trail = &view->duty->trail;
     char a[WORDS_SIZE], b[WORDS_SIZE];
     page_heading(page, "TAKEOVERS");
-    if (bounds_is_time(trail->takeover_at_us)) {
-        instant(view, trail->takeover_at_us, a);
+    if (bounds_is_time(trail->past->takeover_at_us)) {
+        instant(view, trail->past->takeover_at_us, a);
         page_field(page, "Last", GRID_PLAIN, "%s%s", a, trail->took_over ? ", by this owner" : "");
-        words_duration(trail->takeover_lower_us < 0 ? 0 : trail->takeover_lower_us, a);
-        words_duration(trail->takeover_upper_us, b);
-        if (trail->takeover_upper_us >= 0)
+        words_duration(trail->past->takeover_lower_us < 0 ? 0 : trail->past->takeover_lower_us, a);
+        words_duration(trail->past->takeover_upper_us, b);
+        if (trail->past->takeover_upper_us >= 0)
             page_field(page, "Vacant for", GRID_PLAIN, "at least %s, at most %s", a, b);
     } else {
         page_field(page, "Last", GRID_PLAIN, "none seen or recorded");
     }
-    if (bounds_is_time(view->duty->previous.ended_us)) {
-        const struct term *term = &view->duty->previous;
+    if (bounds_is_time(view->duty->previous->ended_us)) {
+        const struct term *term = view->duty->previous;
         instant(view, term->ended_us, a);
         page_field(page, "Before", GRID_PLAIN, "generation %" PRId64 " of %s ended %s: %s",
                    term->generation, known(term->instance), a, known(term->end_reason));
@@ -288,8 +288,8 @@ static void render_rest(const struct view *view, struct page *page)
                    "held back by %" PRId64 " transactions by the owner, %" PRId64 " by waiters",
                    duty->owner_xmin_age < 0 ? 0 : duty->owner_xmin_age,
                    duty->waiter_xmin_age < 0 ? 0 : duty->waiter_xmin_age);
-    if (duty->limits.alerts_paused_until_us > view->now_us) {
-        instant(view, duty->limits.alerts_paused_until_us, when);
+    if (duty->limits->alerts_paused_until_us > view->now_us) {
+        instant(view, duty->limits->alerts_paused_until_us, when);
         page_field(page, "Alerts", GRID_BOLD, "paused until %s", when);
     }
     if (duty->team)

@@ -163,7 +163,7 @@ static bool has_target(const struct run *run)
 
 static void done_text(const struct list_row *row, char out[CELL_SIZE])
 {
-    const struct run *run = &row->duty->run;
+    const struct run *run = row->duty->run;
     if (!run->present)
         (void)snprintf(out, CELL_SIZE, "-");
     else if (has_target(run))
@@ -176,22 +176,22 @@ static void progress_text(const struct list_row *row, char out[CELL_SIZE])
 {
     char done[CELL_SIZE], age[WORDS_SIZE];
     const struct duty *duty = row->duty;
-    if (!duty->run.present) {
+    if (!duty->run->present) {
         (void)snprintf(out, CELL_SIZE, "-");
         return;
     }
-    if (has_target(&duty->run))
+    if (has_target(duty->run))
         done_text(row, done);
     else
         (void)snprintf(done, sizeof done, "at %.24s",
-                       duty->run.cursor ? duty->run.cursor : "start");
-    words_since(duty->run.advanced_us, duty->read_upper_us, age);
+                       duty->run->cursor ? duty->run->cursor : "start");
+    words_since(duty->run->advanced_us, duty->read_upper_us, age);
     (void)snprintf(out, CELL_SIZE, "%.64s, %s ago", done, age);
 }
 
 static size_t run_most(const struct list_row *row)
 {
-    return row->duty->run.present ? CELL_SIZE : 1;
+    return row->duty->run->present ? CELL_SIZE : 1;
 }
 
 static void lease_text(const struct list_row *row, char out[CELL_SIZE])

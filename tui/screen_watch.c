@@ -165,11 +165,11 @@ static void render_live(const struct yield_target *target, const struct picture 
     verdict_words(duty, picture->fresh[at], words);
     page_field(page, "State", verdict_attr(verdict_urgency(duty, picture->fresh[at])) | GRID_BOLD,
                "%s%s%s", words, *duty_holder(duty) ? ", by " : "", duty_holder(duty));
-    if (!duty->run.present)
+    if (!duty->run->present)
         return;
-    words_since(duty->run.advanced_us, duty->read_upper_us, moved);
-    page_field(page, "Run", GRID_PLAIN, "%s at %s, moved %s ago", known(duty->run.key),
-               duty->run.cursor ? duty->run.cursor : "the start", moved);
+    words_since(duty->run->advanced_us, duty->read_upper_us, moved);
+    page_field(page, "Run", GRID_PLAIN, "%s at %s, moved %s ago", known(duty->run->key),
+               duty->run->cursor ? duty->run->cursor : "the start", moved);
 }
 
 static void render_worker(const struct yield_view *view, struct arena *arena, struct page *page)

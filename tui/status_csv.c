@@ -101,8 +101,8 @@ static void owner_fields(struct line *line, const struct status_row *row)
 static void run_fields(struct line *line, const struct status_row *row)
 {
     static const struct run none = {.position = __builtin_nan(""), .target = __builtin_nan("")};
-    bool present = row->fresh && row->duty->run.present;
-    const struct run *run = present ? &row->duty->run : &none;
+    bool present = row->fresh && row->duty->run->present;
+    const struct run *run = present ? row->duty->run : &none;
     text_field(line, run->key);
     text_field(line, run->status);
     text_field(line, run->cursor);
@@ -117,7 +117,7 @@ static void duty_line(const struct status_row *row, FILE *out)
     const struct duty *duty = row->duty;
     const struct trail *trail = &duty->trail;
     bool lock = row->readable && duty->mechanism == MECHANISM_LOCK;
-    bool took_over = row->fresh && bounds_is_time(trail->takeover_at_us);
+    bool took_over = row->fresh && bounds_is_time(trail->past->takeover_at_us);
     text_field(&line, row->server->server);
     text_field(&line, row->fresh ? "true" : "false");
     text_field(&line, duty->name);
@@ -132,9 +132,9 @@ static void duty_line(const struct status_row *row, FILE *out)
     run_fields(&line, row);
     text_field(&line, row->led && duty->mechanism == MECHANISM_LEASE ? duty->owner.holder : NULL);
     time_field(&line, row->readable, duty->lease_expires_us);
-    time_field(&line, took_over, trail->takeover_at_us);
-    span_field(&line, took_over, trail->takeover_lower_us);
-    span_field(&line, took_over, trail->takeover_upper_us);
+    time_field(&line, took_over, trail->past->takeover_at_us);
+    span_field(&line, took_over, trail->past->takeover_lower_us);
+    span_field(&line, took_over, trail->past->takeover_upper_us);
     (void)fputs("\r\n", out);
 }
 

@@ -22,7 +22,7 @@ static void write_owner(struct json *json, const struct status_row *row)
 
 static void write_run(struct json *json, const struct status_row *row, int64_t now_us)
 {
-    const struct run *run = &row->duty->run;
+    const struct run *run = row->duty->run;
     bool moves = run->finished_us == TIME_UNKNOWN && run->advanced_us != TIME_UNKNOWN;
     if (!row->fresh || !run->present) {
         json_null(json, "run");
@@ -68,14 +68,14 @@ static int64_t known_span(int64_t us)
 static void write_takeover(struct json *json, const struct status_row *row)
 {
     const struct trail *trail = &row->duty->trail;
-    if (!row->fresh || !bounds_is_time(trail->takeover_at_us)) {
+    if (!row->fresh || !bounds_is_time(trail->past->takeover_at_us)) {
         json_null(json, "last_takeover");
         return;
     }
     json_open(json, "last_takeover", '{');
-    json_time(json, "at", trail->takeover_at_us);
-    json_seconds(json, "at_least_seconds", known_span(trail->takeover_lower_us));
-    json_seconds(json, "at_most_seconds", known_span(trail->takeover_upper_us));
+    json_time(json, "at", trail->past->takeover_at_us);
+    json_seconds(json, "at_least_seconds", known_span(trail->past->takeover_lower_us));
+    json_seconds(json, "at_most_seconds", known_span(trail->past->takeover_upper_us));
     json_close(json, '}');
 }
 

@@ -84,9 +84,9 @@ static const char *owner_cell(const struct status_row *row, struct arena *arena)
     const char *name = duty->owner.holder;
     if (!row->readable)
         return "?";
-    if (!row->led && duty->trail.ever_owned && bounds_is_time(duty->trail.lost_upper_us))
+    if (!row->led && duty->trail.ever_owned && bounds_is_time(duty->trail.past->lost_upper_us))
         return arena_printf(arena, "nobody for %s",
-                            span(arena, duty->read_upper_us - duty->trail.lost_upper_us));
+                            span(arena, duty->read_upper_us - duty->trail.past->lost_upper_us));
     if (!row->led)
         return "nobody";
     name = name && *name ? name : "(no name)";
@@ -139,7 +139,7 @@ static const char *wait_cell(const struct status_row *row, struct arena *arena)
 
 static const char *progress_cell(const struct status_row *row, struct arena *arena)
 {
-    const struct run *run = &row->duty->run;
+    const struct run *run = row->duty->run;
     char position[PLAIN_SIZE], target[PLAIN_SIZE];
     if (!row->fresh)
         return "?";

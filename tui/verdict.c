@@ -12,14 +12,14 @@
 
 static bool too_few(const struct duty *duty)
 {
-    return duty->limits.min_candidates > 0 && duty->candidates >= 0 &&
-           duty->candidates < duty->limits.min_candidates;
+    return duty->limits->min_candidates > 0 && duty->candidates >= 0 &&
+           duty->candidates < duty->limits->min_candidates;
 }
 
 static bool waits_long(const struct duty *duty)
 {
-    return duty->limits.wait_slow_after_us >= 0 && duty->oldest_wait_us >= 0 &&
-           duty->oldest_wait_us > duty->limits.wait_slow_after_us;
+    return duty->limits->wait_slow_after_us >= 0 && duty->oldest_wait_us >= 0 &&
+           duty->oldest_wait_us > duty->limits->wait_slow_after_us;
 }
 
 static bool term_missing(const struct duty *duty)
@@ -62,7 +62,7 @@ static void vacant_words(const struct duty *duty, char out[VERDICT_SIZE])
         (void)snprintf(out, VERDICT_SIZE, "VACANT, no owner seen yet");
         return;
     }
-    words_since(trail->lost_upper_us, duty->read_upper_us, age);
+    words_since(trail->past->lost_upper_us, duty->read_upper_us, age);
     (void)snprintf(out, VERDICT_SIZE, "%s %s",
                    duty->source == SOURCE_DISCOVERY ? "released" : "VACANT", age);
 }
@@ -70,8 +70,8 @@ static void vacant_words(const struct duty *duty, char out[VERDICT_SIZE])
 static void stalled_words(const struct duty *duty, char out[VERDICT_SIZE])
 {
     char age[WORDS_SIZE];
-    if (duty->run.present && bounds_is_time(duty->run.advanced_us)) {
-        words_since(duty->run.advanced_us, duty->read_upper_us, age);
+    if (duty->run->present && bounds_is_time(duty->run->advanced_us)) {
+        words_since(duty->run->advanced_us, duty->read_upper_us, age);
         (void)snprintf(out, VERDICT_SIZE, "STALLED, no move %s", age);
     } else {
         (void)snprintf(out, VERDICT_SIZE, "STALLED, no progress");
@@ -83,7 +83,7 @@ static void led_words(const struct duty *duty, char out[VERDICT_SIZE])
     char age[WORDS_SIZE];
     if (too_few(duty)) {
         (void)snprintf(out, VERDICT_SIZE, "led: %" PRId32 " of %" PRId32 " candidates",
-                       duty->candidates, duty->limits.min_candidates);
+                       duty->candidates, duty->limits->min_candidates);
     } else if (duty->trail.pooled) {
         (void)snprintf(out, VERDICT_SIZE, "led: through a pooler");
     } else if (waits_long(duty)) {
@@ -135,7 +135,7 @@ static void led_brief(const struct duty *duty, char out[VERDICT_SIZE])
 {
     if (too_few(duty))
         (void)snprintf(out, VERDICT_SIZE, "led, %" PRId32 " of %" PRId32, duty->candidates,
-                       duty->limits.min_candidates);
+                       duty->limits->min_candidates);
     else if (duty->trail.pooled)
         (void)snprintf(out, VERDICT_SIZE, "led, pooled");
     else if (waits_long(duty))
@@ -154,7 +154,7 @@ void verdict_brief(const struct duty *duty, bool fresh, char out[VERDICT_SIZE])
     } else if (duty->state == DUTY_CONTESTED) {
         (void)snprintf(out, VERDICT_SIZE, "CONTESTED");
     } else if (duty->state == DUTY_STALLED) {
-        words_since(duty->run.present ? duty->run.advanced_us : TIME_UNKNOWN, duty->read_upper_us,
+        words_since(duty->run->present ? duty->run->advanced_us : TIME_UNKNOWN, duty->read_upper_us,
                     age);
         (void)snprintf(out, VERDICT_SIZE, "STALLED%s%s", *age == '?' ? "" : " ",
                        *age == '?' ? "" : age);

@@ -58,7 +58,7 @@ static void freeze(struct yield *yield)
         .client_addr = arena_strdup(arena, owner ? owner->client_addr : NULL),
         .holder = arena_strdup(arena, owner ? owner->holder : NULL),
         .generation = termed ? duty->generation : -1,
-        .instance = arena_strdup(arena, termed ? duty->term.instance : NULL),
+        .instance = arena_strdup(arena, termed ? duty->term->instance : NULL),
         .pooled = duty->trail.pooled,
     };
 }

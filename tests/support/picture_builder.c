@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "tests/support/own.h"
 
 #define TAKEN_US (100 * SECOND_US) /* CLOCK_MONOTONIC */
 
@@ -72,7 +73,7 @@ void build_owner(struct duty *duty, int32_t pid, const char *holder, int64_t age
     duty->age_us = age_us;
     duty->age_uncertainty_us = 1000000;
     duty->trail.held = duty->trail.ever_owned = duty->trail.acquisition_seen = true;
-    duty->trail.last = duty->owner;
+    duty->trail.last = &duty->owner;
 }
 
 struct published *build_published(const char *server, struct snapshot *snapshot)
@@ -120,7 +121,8 @@ void build_picture(struct picture *ret_picture, struct published *const *servers
 }
 
 /* A led duty with everything that the ledger knows. */
-static void build_recorded(struct duty *duty, const char *name, int64_t key, int32_t pid)
+static void build_recorded(struct duty *duty, const char *name, int64_t key, int32_t pid,
+                           struct arena *arena)
 {
     build_duty(duty, name, key);
     build_owner(duty, pid, "invoice-worker-7c9f", 3 * HOUR_US + 120 * SECOND_US);
@@ -128,20 +130,22 @@ static void build_recorded(struct duty *duty, const char *name, int64_t key, int
     duty->in_ledger = duty->yieldable = duty->term_begun = true;
     duty->acquired_source = "ledger";
     duty->age_uncertainty_us = 0;
-    duty->generation = duty->term.generation = 28834112;
+    duty->generation = own_term(arena, &duty->term)->generation = 28834112;
     duty->team = "billing";
     duty->candidates = 3;
     duty->waiters = 1;
     duty->oldest_wait_us = 1234567;
-    duty->limits.min_candidates = 2;
-    duty->limits.stall_after_us = 5 * MINUTE_US;
-    duty->trail.transitions[RULE_ACQUIRED] = 1;
-    duty->trail.transitions[RULE_TAKEOVER] = 2;
-    duty->trail.last_term_us = 7 * DAY_US + 1;
-    duty->trail.takeover_at_us = duty->acquired_us;
-    duty->trail.takeover_lower_us = 41000;
-    duty->trail.takeover_upper_us = 143250;
-    duty->run = (struct run){
+    struct thresholds *limits = own_limits(arena, duty);
+    limits->min_candidates = 2;
+    limits->stall_after_us = 5 * MINUTE_US;
+    struct past *past = duty_past(duty, arena);
+    past->transitions[RULE_ACQUIRED] = 1;
+    past->transitions[RULE_TAKEOVER] = 2;
+    past->last_term_us = 7 * DAY_US + 1;
+    past->takeover_at_us = duty->acquired_us;
+    past->takeover_lower_us = 41000;
+    past->takeover_upper_us = 143250;
+    *own_run(arena, &duty->run) = (struct run){
         .present = true,
         .key = "2025-11-29",
         .status = "running",
@@ -153,11 +157,12 @@ static void build_recorded(struct duty *duty, const char *name, int64_t key, int
         .deadline_us = BUILT_NOW_US + HOUR_US,
         .finished_us = TIME_UNKNOWN,
     };
+    int64_t *yields = own_yields(arena, duty);
     for (int i = 0; i < YIELD_OUTCOMES; i++)
-        duty->yields[i] = i == YIELD_MOVED;
+        yields[i] = i == YIELD_MOVED;
 }
 
-static void build_lease(struct duty *duty, const char *name)
+static void build_lease(struct duty *duty, const char *name, struct arena *arena)
 {
     build_duty(duty, name, 0);
     build_owner(duty, 0, "pod-\"a\\b\"-\xC3\xA4", 90 * SECOND_US);
@@ -170,20 +175,21 @@ static void build_lease(struct duty *duty, const char *name)
     duty->age_uncertainty_us = -1;
     duty->lease_expires_us = BUILT_NOW_US + 7250000;
     duty->lease_duration_us = 10 * SECOND_US;
-    duty->run.present = true; /* from a table of the application's own */
-    duty->run.cursor = "0.1";
-    duty->run.position = 0.1;
-    duty->run.advanced_us = BUILT_NOW_US - 61 * SECOND_US;
+    struct run *run = own_run(arena, &duty->run);
+    run->present = true; /* from a table of the application's own */
+    run->cursor = "0.1";
+    run->position = 0.1;
+    run->advanced_us = BUILT_NOW_US - 61 * SECOND_US;
 }
 
-static void build_contested(struct duty *duty)
+static void build_contested(struct duty *duty, struct arena *arena)
 {
     build_duty(duty, "jobs/contested", 5);
     build_owner(duty, 4102, "worker-b", 20 * SECOND_US);
     duty->state = DUTY_CONTESTED;
     duty->source = SOURCE_LEDGER;
     duty->in_ledger = duty->mismatch = true;
-    duty->limits.alerts_paused_until_us = BUILT_NOW_US + HOUR_US;
+    own_limits(arena, duty)->alerts_paused_until_us = BUILT_NOW_US + HOUR_US;
 }
 
 static void build_pooled(struct duty *duty)
@@ -206,16 +212,18 @@ static void build_unread(struct duty *duty)
     duty->state = DUTY_UNKNOWN;
 }
 
-static void build_vacant(struct duty *duty)
+static void build_vacant(struct duty *duty, struct arena *arena)
 {
     build_duty(duty, "jobs/vacant", 8);
     duty->trail.ever_owned = true;
-    duty->trail.lost_upper_us = BUILT_NOW_US - 42 * SECOND_US;
-    duty->trail.last_term_us = 12 * MINUTE_US;
+    struct past *past = duty_past(duty, arena);
+    past->lost_upper_us = BUILT_NOW_US - 42 * SECOND_US;
+    past->last_term_us = 12 * MINUTE_US;
     duty->candidates = 0;
-    duty->last_run.present = true;
-    duty->last_run.position = 1e18;
-    duty->last_run.finished_us = BUILT_NOW_US - 3 * HOUR_US;
+    struct run *last = own_run(arena, &duty->last_run);
+    last->present = true;
+    last->position = 1e18;
+    last->finished_us = BUILT_NOW_US - 3 * HOUR_US;
 }
 
 static void build_discovered(struct duty *duty)
@@ -231,12 +239,12 @@ static struct snapshot *build_primary(void)
     struct snapshot *snapshot = build_snapshot(7);
     struct duty *duties = snapshot->duties;
     build_discovered(&duties[0]);
-    build_contested(&duties[1]);
-    build_recorded(&duties[2], "jobs/invoice-reconcile", 742118, 4101);
+    build_contested(&duties[1], snapshot->arena);
+    build_recorded(&duties[2], "jobs/invoice-reconcile", 742118, 4101, snapshot->arena);
     build_pooled(&duties[3]);
     build_unread(&duties[4]);
-    build_vacant(&duties[5]);
-    build_lease(&duties[6], "reports/nightly");
+    build_vacant(&duties[5], snapshot->arena);
+    build_lease(&duties[6], "reports/nightly", snapshot->arena);
     snapshot->unregistered_locks = 1;
     snapshot->takeovers[4] = 2;
     snapshot->takeovers[7] = 1;
@@ -279,7 +287,7 @@ void build_many(struct picture *ret_picture, size_t n)
     for (size_t i = 0; i < n; i++)
         build_recorded(&snapshot->duties[i],
                        arena_printf(snapshot->arena, "jobs/invoice-reconcile-%05zu", i),
-                       742118 + (int64_t)i, 4000 + (int32_t)i);
+                       742118 + (int64_t)i, 4000 + (int32_t)i, snapshot->arena);
     struct published *server = build_published("prod-us", snapshot);
     build_picture(ret_picture, &server, 1);
 }
@@ -289,13 +297,15 @@ void build_hostile(struct picture *ret_picture, const char *text)
     struct snapshot *snapshot = build_snapshot(1);
     struct duty *duty = &snapshot->duties[0];
     const char *copy = arena_strdup(snapshot->arena, text);
-    build_recorded(duty, copy, 1, 1);
+    build_recorded(duty, copy, 1, 1, snapshot->arena);
     duty->key_text = duty->team = duty->runbook = duty->candidate_pattern = copy;
     duty->owner.holder = duty->owner.application_name = copy;
     duty->owner.usename = duty->owner.client_addr = copy;
     duty->acquired_source = copy;
-    duty->run.key = duty->run.status = duty->run.cursor = copy;
-    duty->term.instance = duty->term.end_reason = copy;
+    struct run *run = own_run(snapshot->arena, &duty->run);
+    run->key = run->status = run->cursor = copy;
+    struct term *term = own_term(snapshot->arena, &duty->term);
+    term->instance = term->end_reason = copy;
     snapshot->facts.system_identifier = snapshot->facts.database = copy;
     snapshot->facts.version = copy;
     struct published *server = build_published(text, snapshot);

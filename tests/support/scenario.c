@@ -16,9 +16,9 @@ static int64_t instant(int64_t ms)
     return ms ? ORIGIN_US + ms * 1000 : TIME_UNKNOWN;
 }
 
-static struct term term_of(const struct given_term *given)
+static const struct term *term_of(const struct given_term *given, struct arena *arena)
 {
-    return (struct term){
+    const struct term term = {
         .generation = given->generation ? given->generation : -1,
         .pid = given->pid ? given->pid : -1,
         .backend_start_us = instant(given->start),
@@ -28,6 +28,7 @@ static struct term term_of(const struct given_term *given)
         .end_reason = given->reason,
         .instance = given->instance,
     };
+    return arena_copy(arena, &term, sizeof term);
 }
 
 /* Strings are copied: a trail must not point into the picture before. */
@@ -60,13 +61,13 @@ static void read_lease(struct duty *duty, const struct reading *reading, struct 
 /* As fill_term does it. */
 static void match_term(struct duty *duty, bool alive)
 {
-    bool open = duty->term.generation >= 0 && duty->term.ended_us == TIME_UNKNOWN;
+    bool open = duty->term->generation >= 0 && duty->term->ended_us == TIME_UNKNOWN;
     if (duty->mechanism == MECHANISM_LEASE)
         duty->term_begun =
-            open && duty->owners > 0 && text_equal(duty->term.instance, duty->owner.holder);
+            open && duty->owners > 0 && text_equal(duty->term->instance, duty->owner.holder);
     else
-        duty->term_begun = open && duty->owners > 0 && duty->owner.pid == duty->term.pid &&
-                           duty->owner.backend_start_us == duty->term.backend_start_us;
+        duty->term_begun = open && duty->owners > 0 && duty->owner.pid == duty->term->pid &&
+                           duty->owner.backend_start_us == duty->term->backend_start_us;
     duty->term_alive = alive;
 }
 
@@ -90,8 +91,8 @@ static struct snapshot *picture(const struct reading *reading, enum mechanism me
     duty->read = true;
     duty->read_lower_us = snapshot->read_lower_us;
     duty->read_upper_us = snapshot->read_upper_us;
-    duty->term = term_of(&reading->term);
-    duty->previous = term_of(&reading->previous);
+    duty->term = term_of(&reading->term, snapshot->arena);
+    duty->previous = term_of(&reading->previous, snapshot->arena);
     (mechanism == MECHANISM_LEASE ? read_lease : read_lock)(duty, reading, snapshot->arena);
     match_term(duty, reading->alive);
     return snapshot;
@@ -156,11 +157,12 @@ static int check(const struct scenario *scenario)
     bad += wrong_words(words, "rules are", got_rules, told->rules);
     bad += wrong(words, "acquired from", ms_of(trail->acquired_lower_us), told->acquired[0]);
     bad += wrong(words, "acquired to", ms_of(trail->acquired_upper_us), told->acquired[1]);
-    bad += wrong(words, "lost from", ms_of(trail->lost_lower_us), told->lost[0]);
-    bad += wrong(words, "lost to", ms_of(trail->lost_upper_us), told->lost[1]);
-    bad += wrong(words, "takeover from", span_ms(trail->takeover_lower_us), told->takeover[0]);
-    bad += wrong(words, "takeover to", span_ms(trail->takeover_upper_us), told->takeover[1]);
-    bad += wrong(words, "last term", span_ms(trail->last_term_us), told->last_term);
+    bad += wrong(words, "lost from", ms_of(trail->past->lost_lower_us), told->lost[0]);
+    bad += wrong(words, "lost to", ms_of(trail->past->lost_upper_us), told->lost[1]);
+    bad +=
+        wrong(words, "takeover from", span_ms(trail->past->takeover_lower_us), told->takeover[0]);
+    bad += wrong(words, "takeover to", span_ms(trail->past->takeover_upper_us), told->takeover[1]);
+    bad += wrong(words, "last term", span_ms(trail->past->last_term_us), told->last_term);
     bad += wrong(words, "age", span_ms(duty->age_us), told->age);
     bad += wrong(words, "uncertainty", span_ms(duty->age_uncertainty_us), told->uncertainty);
     bad += wrong_words(words, "source is", duty->acquired_source, told->source);

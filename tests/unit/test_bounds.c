@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "observe/history.h"
+#include "tests/support/own.h"
 
 enum { TENURES = 60, WORKERS = 4, HISTORIES = 1000, MS = 1000 };
 static const int64_t origin_us = INT64_C(1700000000) * SECOND_US;
@@ -182,7 +183,8 @@ static struct term term_from(const struct world *world, int i, int64_t us, int64
 }
 
 /* The ledger as it was at that instant. */
-static void read_ledger(const struct world *world, struct duty *duty, int64_t us)
+static void read_ledger(const struct world *world, struct duty *duty, int64_t us,
+                        struct arena *arena)
 {
     int newest = -1, before = -1;
     for (int i = 0; i < TENURES; i++) {
@@ -192,9 +194,10 @@ static void read_ledger(const struct world *world, struct duty *duty, int64_t us
         newest = i;
     }
     if (newest >= 0)
-        duty->term = term_from(world, newest, us, TIME_UNKNOWN);
+        *own_term(arena, &duty->term) = term_from(world, newest, us, TIME_UNKNOWN);
     if (before >= 0)
-        duty->previous = term_from(world, before, us, world->tenures[newest].term_at);
+        *own_term(arena, &duty->previous) =
+            term_from(world, before, us, world->tenures[newest].term_at);
 }
 
 /* The row as it was at us: renewed every third of a second for one, and never past the tenure's own
@@ -243,12 +246,12 @@ static void match_term(struct duty *duty)
 {
     const struct owner *owner = &duty->owner;
     bool same = duty->mechanism == MECHANISM_LEASE
-                    ? text_equal(duty->term.instance, owner->holder) &&
-                          duty->term.generation == duty->generation
-                    : duty->term.pid == owner->pid &&
-                          duty->term.backend_start_us == owner->backend_start_us;
-    duty->term_begun = duty->owners > 0 && duty->term.generation >= 0 &&
-                       duty->term.ended_us == TIME_UNKNOWN && same;
+                    ? text_equal(duty->term->instance, owner->holder) &&
+                          duty->term->generation == duty->generation
+                    : duty->term->pid == owner->pid &&
+                          duty->term->backend_start_us == owner->backend_start_us;
+    duty->term_begun = duty->owners > 0 && duty->term->generation >= 0 &&
+                       duty->term->ended_us == TIME_UNKNOWN && same;
 }
 
 /* A reading at an instant between two clocks, the first of which is from_us; the ledger a moment
@@ -284,7 +287,8 @@ static struct snapshot *read_world(struct world *world, int64_t from_us, bool hi
         read_lock(world, duty, us, hidden);
     int64_t apart = between(world, 0, 2 * MS);
     if (!chance(world, 10)) /* read after the locks and before the leases */
-        read_ledger(world, duty, world->lease ? from_us - apart : duty->read_upper_us + apart);
+        read_ledger(world, duty, world->lease ? from_us - apart : duty->read_upper_us + apart,
+                    snapshot->arena);
     match_term(duty);
     return snapshot;
 }
@@ -338,8 +342,8 @@ static bool takeover_holds(const struct world *world, const struct observed *see
         for (int j = seen->gained_first; j <= seen->owner; j++) {
             int64_t took = world->tenures[j].begin - world->tenures[i].end;
             if (same_session(world, j, seen->owner) && took >= 0 &&
-                took >= trail->takeover_lower_us &&
-                (trail->takeover_upper_us < 0 || took <= trail->takeover_upper_us))
+                took >= trail->past->takeover_lower_us &&
+                (trail->past->takeover_upper_us < 0 || took <= trail->past->takeover_upper_us))
                 return true;
         }
     }
@@ -351,7 +355,7 @@ static bool loss_holds(const struct world *world, const struct observed *seen,
 {
     for (int i = seen->lost_first; i <= seen->lost_last; i++) {
         if (same_session(world, i, seen->lost_first) &&
-            within(world->tenures[i].end, trail->lost_lower_us, trail->lost_upper_us))
+            within(world->tenures[i].end, trail->past->lost_lower_us, trail->past->lost_upper_us))
             return true;
     }
     return false;
@@ -384,7 +388,7 @@ static const char *what_is_wrong(const struct world *world, const struct observe
         return "the age lies outside its bounds";
     if (trail->took_over && !takeover_holds(world, seen, trail))
         return "the takeover lies outside its bounds";
-    if (trail->lost_lower_us > trail->lost_upper_us ||
+    if (trail->past->lost_lower_us > trail->past->lost_upper_us ||
         (seen->owner >= 0 && trail->acquired_lower_us > trail->acquired_upper_us))
         return "a lower bound is above its upper one";
     return NULL;

@@ -104,7 +104,7 @@ static void test_a_released_lock_stays_vacant_for_a_while(void **state)
         const struct snapshot *picture = look_at(&scene, second, NULL, 0);
         assert_string_equal(names_in(picture), "advisory/7");
         assert_int_equal(picture->duties[0].state, DUTY_VACANT);
-        assert_int_equal(picture->duties[0].trail.transitions[RULE_LOST], 1);
+        assert_int_equal(picture->duties[0].trail.past->transitions[RULE_LOST], 1);
     }
     assert_string_equal(names_in(look_at(&scene, 100 + 899, NULL, 0)), "advisory/7");
     assert_string_equal(names_in(look_at(&scene, 100 + 900, NULL, 0)), "");
@@ -122,8 +122,8 @@ static void test_a_member_is_held_again(void **state)
     (void)look_at(&scene, 100, NULL, 0);
     const struct snapshot *picture = look_at(&scene, 101, second, 1);
     assert_string_equal(names_in(picture), "advisory/7");
-    assert_int_equal(picture->duties[0].trail.transitions[RULE_LOST], 1);
-    assert_int_equal(picture->duties[0].trail.transitions[RULE_RETURNED], 1);
+    assert_int_equal(picture->duties[0].trail.past->transitions[RULE_LOST], 1);
+    assert_int_equal(picture->duties[0].trail.past->transitions[RULE_RETURNED], 1);
     /* held when its time is over: it was seen a moment ago */
     (void)look_at(&scene, 3000, second, 1);
     assert_string_equal(names_in(look_at(&scene, 3100, NULL, 0)), "advisory/7");

@@ -126,12 +126,12 @@ static void test_gaps_are_filled(void **state)
     assert_string_equal(duty->team, "ours");
     assert_string_equal(duty->runbook, "https://example.com");
     assert_string_equal(duty->candidate_pattern, "w-%");
-    assert_int_equal(duty->limits.min_candidates, 3);
-    assert_int_equal(duty->limits.stall_after_us, 11);
-    assert_int_equal(duty->limits.run_every_us, 1);
-    assert_int_equal(duty->limits.takeover_slow_after_us, 13);
-    assert_int_equal(duty->limits.wait_slow_after_us, 14);
-    assert_int_equal(duty->limits.alerts_paused_until_us, 15);
+    assert_int_equal(duty->limits->min_candidates, 3);
+    assert_int_equal(duty->limits->stall_after_us, 11);
+    assert_int_equal(duty->limits->run_every_us, 1);
+    assert_int_equal(duty->limits->takeover_slow_after_us, 13);
+    assert_int_equal(duty->limits->wait_slow_after_us, 14);
+    assert_int_equal(duty->limits->alerts_paused_until_us, 15);
     snapshot_unref(scene.last);
 }
 
@@ -148,12 +148,12 @@ static void test_gaps_stay_open(void **state)
     assert_null(duty->team);
     assert_null(duty->runbook);
     assert_null(duty->candidate_pattern);
-    assert_int_equal(duty->limits.min_candidates, -1);
-    assert_int_equal(duty->limits.stall_after_us, -1);
-    assert_int_equal(duty->limits.run_every_us, -1);
-    assert_int_equal(duty->limits.takeover_slow_after_us, -1);
-    assert_int_equal(duty->limits.wait_slow_after_us, -1);
-    assert_int_equal(duty->limits.alerts_paused_until_us, TIME_UNKNOWN);
+    assert_int_equal(duty->limits->min_candidates, -1);
+    assert_int_equal(duty->limits->stall_after_us, -1);
+    assert_int_equal(duty->limits->run_every_us, -1);
+    assert_int_equal(duty->limits->takeover_slow_after_us, -1);
+    assert_int_equal(duty->limits->wait_slow_after_us, -1);
+    assert_int_equal(duty->limits->alerts_paused_until_us, TIME_UNKNOWN);
     snapshot_unref(scene.last);
 }
 

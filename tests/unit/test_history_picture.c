@@ -79,14 +79,14 @@ static void test_each_duty_has_its_own_trail(void **state)
                     {0, 0, false, false}};
     for (size_t i = 0; i < COUNT(expected); i++) {
         const struct trail *trail = &last->duties[i].trail;
-        assert_int_equal(trail->transitions[RULE_LOST], expected[i].lost);
-        assert_int_equal(trail->transitions[RULE_TAKEOVER], expected[i].taken);
+        assert_int_equal(trail->past->transitions[RULE_LOST], expected[i].lost);
+        assert_int_equal(trail->past->transitions[RULE_TAKEOVER], expected[i].taken);
         assert_int_equal(trail->held, expected[i].held);
         assert_int_equal(trail->ever_owned, expected[i].ever_owned);
     }
     last = NEXT(last, 3, "d q", "g r");
-    assert_int_equal(last->duties[0].trail.transitions[RULE_TAKEOVER], 1);
-    assert_int_equal(last->duties[1].trail.transitions[RULE_ACQUIRED], 1);
+    assert_int_equal(last->duties[0].trail.past->transitions[RULE_TAKEOVER], 1);
+    assert_int_equal(last->duties[1].trail.past->transitions[RULE_ACQUIRED], 1);
     last = NEXT(last, 4, "0");
     assert_int_equal(last->n_events, 0);
     snapshot_unref(last);
@@ -133,7 +133,7 @@ static void test_events(void **state)
         assert_int_equal(event->upper_us, base + steps[i].upper * SECOND_US);
     }
     static const uint64_t expected[RULE_COUNT] = {1, 2, 2, 1, 0, 2};
-    assert_memory_equal(last->duties[0].trail.transitions, expected, sizeof expected);
+    assert_memory_equal(last->duties[0].trail.past->transitions, expected, sizeof expected);
     snapshot_unref(last);
 }
 
@@ -144,7 +144,7 @@ static void test_the_last_owner_is_remembered(void **state)
     struct snapshot *last = NEXT(NULL, 1, "j anna");
     for (int64_t second = 2; second < 5; second++)
         last = NEXT(last, second, "j");
-    const struct owner *owner = &last->duties[0].trail.last;
+    const struct owner *owner = last->duties[0].trail.last;
     assert_string_equal(owner->holder, "anna");
     assert_string_equal(owner->application_name, "anna");
     assert_string_equal(owner->usename, "role");
@@ -177,7 +177,7 @@ static void test_histogram_of_named_duties(void **state)
     last = NEXT(last, 11, "advisory/7 b", "j b");
     assert_int_equal(last->takeovers[6], 1);
     assert_int_equal(last->takeover_sum_us, SECOND_US);
-    assert_int_equal(last->duties[0].trail.transitions[RULE_TAKEOVER], 1);
+    assert_int_equal(last->duties[0].trail.past->transitions[RULE_TAKEOVER], 1);
     assert_int_equal(last->n_events, 2);
     snapshot_unref(last);
 }
@@ -256,7 +256,7 @@ static void test_another_mechanism_is_another_duty(void **state)
     assert_int_equal(last->n_events, 0);
     last = next_lease(last, 3, "a", 31);
     assert_int_equal(last->n_events, 0);
-    assert_int_equal(last->duties[0].trail.transitions[RULE_ACQUIRED], 0);
+    assert_int_equal(last->duties[0].trail.past->transitions[RULE_ACQUIRED], 0);
     snapshot_unref(last);
 }
 

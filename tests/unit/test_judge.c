@@ -13,10 +13,13 @@
 #include "base/text.h"
 #include "observe/history.h"
 #include "observe/judge.h"
+#include "tests/support/own.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const int64_t now_us = INT64_C(1700000000) * SECOND_US;
+
+static struct arena *memory;
 
 static struct duty led_duty(void)
 {
@@ -38,6 +41,7 @@ static struct duty led_duty(void)
 static void judge(struct duty *duty)
 {
     const struct snapshot snapshot = {
+        .arena = memory,
         .facts.postmaster_start_us = now_us - 2 * DAY_US,
         .read_lower_us = now_us - 1000,
         .read_upper_us = now_us,
@@ -109,16 +113,17 @@ static void test_states(void **state)
         duty.trail.strangers = state_rows[i].strangers;
         duty.trail.rivals = state_rows[i].rivals;
         if (state_rows[i].stall_after)
-            duty.limits.stall_after_us = state_rows[i].stall_after * SECOND_US;
-        duty.run.present = state_rows[i].run;
-        duty.run.key = "r";
+            own_limits(memory, &duty)->stall_after_us = state_rows[i].stall_after * SECOND_US;
+        struct run *run = own_run(memory, &duty.run);
+        run->present = state_rows[i].run;
+        run->key = "r";
         if (state_rows[i].partial)
-            duty.run.finished_us = now_us - SECOND_US;
+            run->finished_us = now_us - SECOND_US;
         int64_t base = now_us - 1000;
         if (state_rows[i].started_ago)
-            duty.run.started_us = base - state_rows[i].started_ago * SECOND_US;
+            run->started_us = base - state_rows[i].started_ago * SECOND_US;
         if (state_rows[i].advanced_ago)
-            duty.run.advanced_us = base - state_rows[i].advanced_ago * SECOND_US;
+            run->advanced_us = base - state_rows[i].advanced_ago * SECOND_US;
         judge(&duty);
         if (duty.state != state_rows[i].expected)
             fail_msg("%s: %s", state_rows[i].words, duty_state_name(duty.state));
@@ -145,13 +150,14 @@ static void test_progress(void **state)
         duty.trail.cursor = rows[i].before;
         if (rows[i].changed_ago >= 0)
             duty.trail.cursor_changed_us = now_us - rows[i].changed_ago * SECOND_US;
-        duty.run.present = true;
-        duty.run.key = rows[i].run_key;
-        duty.run.cursor = rows[i].now;
+        struct run *run = own_run(memory, &duty.run);
+        run->present = true;
+        run->key = rows[i].run_key;
+        run->cursor = rows[i].now;
         judge(&duty);
         int64_t expected =
             rows[i].expected_ago < 0 ? TIME_UNKNOWN : now_us - rows[i].expected_ago * SECOND_US;
-        assert_int_equal(duty.run.advanced_us, expected);
+        assert_int_equal(duty.run->advanced_us, expected);
         if (!rows[i].run_key)
             assert_true(text_equal(duty.trail.cursor, rows[i].now));
     }
@@ -167,7 +173,7 @@ static void test_progress_unread(void **state)
     judge(&duty);
     assert_string_equal(duty.trail.cursor, "5");
     assert_int_equal(duty.trail.cursor_changed_us, now_us - MINUTE_US);
-    assert_int_equal(duty.run.advanced_us, TIME_UNKNOWN);
+    assert_int_equal(duty.run->advanced_us, TIME_UNKNOWN);
 }
 
 static struct snapshot *picture_of(int64_t at_us, const char *cursor)
@@ -176,14 +182,14 @@ static struct snapshot *picture_of(int64_t at_us, const char *cursor)
     snapshot->n_duties = 1;
     struct duty *duty = snapshot->duties = arena_array(snapshot->arena, 1, sizeof *duty);
     *duty = led_duty();
-    duty->trail = (struct trail){.seen_lower_us = TIME_UNKNOWN,
-                                 .server_start_us = TIME_UNKNOWN,
-                                 .cursor_changed_us = TIME_UNKNOWN};
+    duty->trail.acquired_lower_us = duty->trail.acquired_upper_us = TIME_UNKNOWN;
+    duty->trail.acquisition_seen = false;
     duty->key_text = "1";
     snapshot->read_lower_us = snapshot->read_upper_us = at_us;
     duty->read_lower_us = duty->read_upper_us = at_us;
-    duty->run.present = true;
-    duty->run.cursor = arena_strdup(snapshot->arena, cursor);
+    struct run *run = own_run(snapshot->arena, &duty->run);
+    run->present = true;
+    run->cursor = arena_strdup(snapshot->arena, cursor);
     return snapshot;
 }
 
@@ -203,7 +209,7 @@ static void test_progress_is_carried_on(void **state)
         history_advance(last, next);
         snapshot_unref(last);
         last = next;
-        assert_int_equal(next->duties[0].run.advanced_us, now_us + rows[i].expected * SECOND_US);
+        assert_int_equal(next->duties[0].run->advanced_us, now_us + rows[i].expected * SECOND_US);
     }
     snapshot_unref(last);
 }
@@ -273,7 +279,7 @@ static void test_age(void **state)
             duty.owner.acquired_us = now_us - rows[i].lease * SECOND_US;
         }
         if (rows[i].term)
-            duty.term.acquired_us = now_us - rows[i].term * SECOND_US;
+            own_term(memory, &duty.term)->acquired_us = now_us - rows[i].term * SECOND_US;
         duty.trail.acquisition_seen = !rows[i].first;
         if (rows[i].open_lower)
             duty.trail.acquired_lower_us = TIME_UNKNOWN;
@@ -311,20 +317,22 @@ static void test_recorded_takeover(void **state)
     struct duty duty = led_duty();
     (void)state;
     duty.term_begun = true;
-    duty.term.instance = "b";
-    duty.term.acquired_us = now_us - 65 * SECOND_US;
-    duty.previous.instance = "a";
-    duty.previous.generation = 7;
-    duty.previous.ended_us = now_us - 66 * SECOND_US;
-    duty.previous.end_reason = "shutdown";
+    struct term *term = own_term(memory, &duty.term);
+    term->instance = "b";
+    term->acquired_us = now_us - 65 * SECOND_US;
+    struct term *previous = own_term(memory, &duty.previous);
+    previous->instance = "a";
+    previous->generation = 7;
+    previous->ended_us = now_us - 66 * SECOND_US;
+    previous->end_reason = "shutdown";
     judge(&duty);
-    assert_int_equal(duty.trail.takeover_at_us, now_us - 65 * SECOND_US);
-    assert_int_equal(duty.trail.takeover_lower_us, 0);
-    assert_int_equal(duty.trail.takeover_upper_us, SECOND_US);
+    assert_int_equal(duty.trail.past->takeover_at_us, now_us - 65 * SECOND_US);
+    assert_int_equal(duty.trail.past->takeover_lower_us, 0);
+    assert_int_equal(duty.trail.past->takeover_upper_us, SECOND_US);
     /* said once, it stays */
-    duty.previous.ended_us = now_us - 69 * SECOND_US;
+    previous->ended_us = now_us - 69 * SECOND_US;
     judge(&duty);
-    assert_int_equal(duty.trail.takeover_upper_us, SECOND_US);
+    assert_int_equal(duty.trail.past->takeover_upper_us, SECOND_US);
 }
 
 /* Nothing is told of an owner that there is not, or whom nobody could read. */
@@ -343,6 +351,20 @@ static void test_no_owner(void **state)
     }
 }
 
+static int make_memory(void **state)
+{
+    (void)state;
+    memory = arena_new();
+    return 0;
+}
+
+static int free_memory(void **state)
+{
+    (void)state;
+    arena_free(memory);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,5 +378,5 @@ int main(void)
         cmocka_unit_test(test_recorded_takeover),
         cmocka_unit_test(test_no_owner),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_memory, free_memory);
 }

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "exporter/sample.h"
 #include "tests/support/exposition_syntax.h"
+#include "tests/support/own.h"
 #include "tests/support/picture_builder.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -33,7 +34,7 @@ static void standby(struct snapshot *snapshot, struct duty *duty)
 static void vacant(struct snapshot *snapshot, struct duty *duty)
 {
     duty->owners = 0;
-    duty->trail.lost_upper_us = snapshot->read_upper_us - 1500000;
+    duty_past(duty, snapshot->arena)->lost_upper_us = snapshot->read_upper_us - 1500000;
 }
 
 static void never_owned(struct snapshot *snapshot, struct duty *duty)
@@ -47,9 +48,9 @@ static void no_ledger(struct snapshot *snapshot, struct duty *duty)
 {
     snapshot->facts.ledger_version = -1;
     duty->in_ledger = false;
-    duty->run.present = false;
+    own_run(snapshot->arena, &duty->run)->present = false;
     duty->generation = -1;
-    duty->yields[YIELD_MOVED] = -1;
+    own_yields(snapshot->arena, duty)[YIELD_MOVED] = -1;
 }
 
 static void prepared(struct snapshot *snapshot, struct duty *duty)
@@ -74,10 +75,10 @@ static void endless(struct snapshot *snapshot, struct duty *duty)
 
 static void unbegun(struct snapshot *snapshot, struct duty *duty)
 {
-    (void)snapshot;
+    struct run *run = own_run(snapshot->arena, &duty->run);
     duty->term_begun = false;
-    duty->run.finished_us = duty->run.advanced_us;
-    duty->run.position = NAN;
+    run->finished_us = run->advanced_us;
+    run->position = NAN;
 }
 
 static void discovered(struct snapshot *snapshot, struct duty *duty)
