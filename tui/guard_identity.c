@@ -237,7 +237,7 @@ void check_generation(struct check *check)
     bool begun = ledger && ledger->term_open && !check_is_lease(check) &&
                  ledger->term_pid == target->pid &&
                  ledger->term_backend_start_us == target->backend_start_us;
-    if (check_term_hidden(check))
+    if (ledger && check_term_hidden(check))
         check_note(check,
                    arena_printf(check->arena,
                                 "Whether generation %" PRId64 " is this owner's cannot be told.",

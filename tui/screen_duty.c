@@ -53,11 +53,11 @@ static void render_last_owner(const struct view *view, struct page *page)
     char when[WORDS_SIZE];
     if (!view->duty->read || !trail->ever_owned)
         return;
-    const char *name = trail->last.holder ? trail->last.holder : "";
+    const char *name = trail->last->holder ? trail->last->holder : "";
     CLEANUP(free_charp)
     char *pid =
-        trail->last.pid > 0 ? xasprintf(" (pid %" PRId32 ")", trail->last.pid) : xstrdup("");
-    instant(view, trail->lost_upper_us, when);
+        trail->last->pid > 0 ? xasprintf(" (pid %" PRId32 ")", trail->last->pid) : xstrdup("");
+    instant(view, trail->past->lost_upper_us, when);
     page_field(page, "Led last", GRID_PLAIN, "%s%s, until %s",
                *name ? instance_name(view->duty->name, name) : "(no name)", pid, when);
 }
