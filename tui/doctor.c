@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/option.h"
+#include "tui/at_once.h"
 #include "tui/command.h"
 #include "tui/servers.h"
 
@@ -119,16 +120,24 @@ int doctor_status(const struct doctor *doctor)
     return status;
 }
 
+static void look(void *item)
+{
+    struct doctor_server *server = item;
+    server->looked = doctor_read(server->config, server->arena, &server->facts, &server->error);
+}
+
 static int examine(const struct config *config, bool json)
 {
     struct doctor doctor = {.arena = arena_new()};
     doctor.servers = arena_array(doctor.arena, config->n_servers + 1, sizeof *doctor.servers);
     doctor.n_servers = config->n_servers;
-    for (size_t i = 0; i < config->n_servers; i++) {
-        struct doctor_server *server = &doctor.servers[i];
+    for (size_t i = 0; i < config->n_servers; i++)
+        doctor.servers[i] =
+            (struct doctor_server){.config = &config->servers[i], .arena = arena_new()};
+    at_once(doctor.servers, doctor.n_servers, sizeof *doctor.servers, look);
+    for (size_t i = 0; i < doctor.n_servers; i++) {
+        const struct doctor_server *server = &doctor.servers[i];
         struct error told = {0};
-        server->config = &config->servers[i];
-        server->looked = doctor_read(server->config, doctor.arena, &server->facts, &server->error);
         if (server->looked)
             continue;
         (void)error_set(&told, server->error.kind, "could not look at %s: %s", server->config->name,
@@ -143,6 +152,8 @@ static int examine(const struct config *config, bool json)
         doctor_print(&doctor, stdout);
     int status = doctor_status(&doctor);
     free(doctor.findings);
+    for (size_t i = 0; i < doctor.n_servers; i++)
+        arena_free(doctor.servers[i].arena);
     arena_free(doctor.arena);
     return status;
 }

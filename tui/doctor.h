@@ -13,7 +13,8 @@ enum severity { SEVERITY_NOTE, SEVERITY_WARNING, SEVERITY_PROBLEM };
 struct doctor_server {
     const struct config_server *config;
     bool looked;
-    struct error error; /* why not */
+    struct error error;  /* why not */
+    struct arena *arena; /* of the facts */
     struct doctor_facts facts;
 };
 

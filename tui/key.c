@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "base/text.h"
 #include "pg/conninfo.h"
+#include "tui/at_once.h"
 #include "tui/command.h"
 #include "tui/key.h"
 #include "tui/servers.h"
@@ -101,28 +102,27 @@ static bool begin(const struct arguments *arguments, struct key_report *report, 
            lock_key_derive(arguments->environment, subject, 1, &report->key, err);
 }
 
-static bool ask_server(const struct config_server *server, struct key_report *report,
-                       struct error *err)
+/* One server's registry, on its way into the report. */
+struct question {
+    struct key_source source;
+    struct error error; /* why it could not be asked; ERROR_NONE: it was */
+};
+
+static void ask_server(void *item)
 {
+    struct question *question = item;
     struct talk talk = {0};
     const struct pg_section section = registry_section();
-    struct key_source *source = &report->sources[report->n_sources];
-    if (!talk_open(server, look_within_us, &talk, err))
-        return false;
-    struct pg_batch *batch = talk_ask(&talk, &section, 1, err);
+    struct registry *registry = &question->source.registry;
+    if (!talk_open(question->source.server, look_within_us, &talk, &question->error))
+        return;
+    struct pg_batch *batch = talk_ask(&talk, &section, 1, &question->error);
     if (batch)
-        registry_take(pg_batch_outcome(batch, 0), report->arena, &source->registry);
+        registry_take(pg_batch_outcome(batch, 0), question->source.arena, registry);
     pg_batch_free(batch);
     talk_close(&talk);
-    if (!batch)
-        return false;
-    if (source->registry.installed && !source->registry.read) {
-        *err = source->registry.error;
-        return false;
-    }
-    source->server = server;
-    report->n_sources++;
-    return true;
+    if (batch && registry->installed && !registry->read)
+        question->error = registry->error;
 }
 
 /* Asks every server; each failure is said. The status is that of the last one, or 0. */
@@ -130,14 +130,24 @@ static int ask_servers(const struct config *config, struct key_report *report)
 {
     int status = EXIT_SUCCESS;
     report->sources = arena_array(report->arena, config->n_servers + 1, sizeof *report->sources);
+    struct question *questions =
+        arena_array(report->arena, config->n_servers + 1, sizeof *questions);
+    for (size_t i = 0; i < config->n_servers; i++)
+        questions[i] =
+            (struct question){.source = {.server = &config->servers[i], .arena = arena_new()}};
+    at_once(questions, config->n_servers, sizeof *questions, ask_server);
     for (size_t i = 0; i < config->n_servers; i++) {
-        struct error err = {0}, told = {0};
-        if (ask_server(&config->servers[i], report, &err))
+        const struct error *err = &questions[i].error;
+        struct error told = {0};
+        if (err->kind == ERROR_NONE) {
+            report->sources[report->n_sources++] = questions[i].source;
             continue;
-        (void)error_set(&told, err.kind, "could not look at %s: %s", config->servers[i].name,
-                        err.message);
-        error_hint(&told, "%s", err.hint);
-        status = command_fail("key", &told, talk_status(&err));
+        }
+        (void)error_set(&told, err->kind, "could not look at %s: %s", config->servers[i].name,
+                        err->message);
+        error_hint(&told, "%s", err->hint);
+        arena_free(questions[i].source.arena);
+        status = command_fail("key", &told, talk_status(err));
     }
     return status;
 }
@@ -201,6 +211,8 @@ int key_run(int argc, char **argv)
     struct key_report report = {.arena = arena_new()};
     int status = report_key(&arguments, config, &report);
     free(report.connect);
+    for (size_t i = 0; i < report.n_sources; i++)
+        arena_free(report.sources[i].arena);
     arena_free(report.arena);
     free(arguments.servers.only.items);
     return command_written("key", status, STATUS_UNWRITTEN);

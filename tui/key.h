@@ -14,6 +14,7 @@ enum { KEY_COLLISION = 1 }; /* exit status */
 struct key_source {
     const struct config_server *server;
     struct registry registry;
+    struct arena *arena; /* of the registry */
 };
 
 /* Another duty, or other software, that has the key. */

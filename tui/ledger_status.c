@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
+#include "tui/at_once.h"
 #include "tui/command.h"
 #include "tui/harmless.h"
 #include "tui/json.h"
@@ -15,7 +17,11 @@
 static const int64_t look_within_us = 10 * SECOND_US;
 
 struct view {
+    const struct config_server *config;
     const char *server;
+    struct arena *arena;
+    bool looked;
+    struct error error; /* why not */
     struct ledger_facts facts;
     struct drift *drift;
     size_t n_drift;
@@ -128,40 +134,50 @@ static bool look(const struct config_server *server, struct arena *arena, struct
     return err->kind == ERROR_NONE;
 }
 
-/* Looks at one server and shows it; its exit status. */
-static int show(const struct config_server *server, struct arena *arena, struct json *json)
+static void look_at_one(void *item)
 {
-    struct view view = {0};
-    struct error err = {0}, told = {0};
-    if (!look(server, arena, &view, &err)) {
-        (void)error_set(&told, err.kind, "could not look at %s: %s", server->name, err.message);
-        error_hint(&told, "%s", err.hint);
-        return command_fail("ledger", &told, talk_status(&err));
+    struct view *view = item;
+    view->looked = look(view->config, view->arena, view, &view->error);
+}
+
+/* Shows what was seen of one server; its exit status. */
+static int show(const struct view *view, struct json *json)
+{
+    struct error told = {0};
+    if (!view->looked) {
+        (void)error_set(&told, view->error.kind, "could not look at %s: %s", view->config->name,
+                        view->error.message);
+        error_hint(&told, "%s", view->error.hint);
+        return command_fail("ledger", &told, talk_status(&view->error));
     }
     if (json)
-        print_view_json(&view, json);
+        print_view_json(view, json);
     else
-        print_view(&view, stdout);
-    return is_well(&view) ? EXIT_SUCCESS : EXIT_FAILURE;
+        print_view(view, stdout);
+    return is_well(view) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int ledger_status(const struct config *config, const struct ledger_arguments *arguments)
 {
-    struct arena *arena = arena_new();
+    struct view *views = xcalloc(config->n_servers + 1, sizeof *views);
     struct json json = {.out = stdout};
     int status = EXIT_SUCCESS;
+    for (size_t i = 0; i < config->n_servers; i++)
+        views[i] = (struct view){.config = &config->servers[i], .arena = arena_new()};
+    at_once(views, config->n_servers, sizeof *views, look_at_one);
     if (arguments->json) {
         json_open(&json, NULL, '{');
         json_open(&json, "servers", '[');
     }
     for (size_t i = 0; i < config->n_servers; i++) {
-        int worse = show(&config->servers[i], arena, arguments->json ? &json : NULL);
+        int worse = show(&views[i], arguments->json ? &json : NULL);
         status = worse > status ? worse : status;
+        arena_free(views[i].arena);
     }
     if (arguments->json) {
         json_close(&json, ']');
         json_close(&json, '}');
     }
-    arena_free(arena);
+    free(views);
     return status;
 }

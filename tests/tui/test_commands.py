@@ -4,6 +4,7 @@
 
 import socket
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -63,6 +64,24 @@ def test_a_password_is_not_for_ps(argv):
 
 def cmdline(process):
     return Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def test_many_that_do_not_answer(pg, tmp_path):
+    """Servers are asked at once: four that are silent cost what one does, and the fifth is shown."""
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        path = tmp_path / "pgleader.yml"
+        silent = [{"name": f"mute{n}", "conninfo": f"host=127.0.0.1 port={mute.getsockname()[1]} dbname=x user=u{n}"} for n in range(4)]
+        path.write_text(config(*silent, server(pg, "well")))
+        began = time.monotonic()
+        asked = [subprocess.Popen([program("pgleader"), *words.split(), "--config", path], env=environment(), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                 for words in ("status", "doctor", "ledger status", "key 1")]
+        for process in asked:
+            told, _ = process.communicate(timeout=60)
+            assert process.returncode in (2, 69) and "mute3" in told and "well" in told, f"{process.args}: {told}"
+        assert time.monotonic() - began < 20, "each server may take 10 s"
 
 
 @pytest.mark.parametrize("words, code", PRINTERS)
