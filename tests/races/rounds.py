@@ -12,7 +12,6 @@ from .stage import DUTY, KEYS, Stage
 # its way; after the grace, likewise held; and at a moment that closes in on the signal.
 PAUSES = {"asked": 20, "held": 20, "sent": 30, "grace": 6, "free": 40}
 WAIT_MS, GRACE_MS = 40, 25
-BEFORE = ("asked", "held", "grace")  # the act is over before the statement goes on
 PREFIXES = ("no", "asked")  # what `sent` says where nothing was signalled
 
 
@@ -41,7 +40,6 @@ class Races:
         listens = stage.ledger and pause == "grace"
         if listens != world.listens:
             world.begin(world.owner, listens)
-            world.listens = listens
         if name == "key changed":
             reserve(stage)
         follower = None
@@ -61,17 +59,17 @@ class Races:
         heard = self.driver.ask(DUTY, confirmed.pid, -1 if generation is None else generation, WAIT_MS, GRACE_MS if pause == "grace" else 0,
                                 {"held": "intent", "sent": "intent", "grace": "grace"}.get(pause, "-"))
         known = [s for s in (*world.sessions(), follower) if s]
-        result = self.race(act, pause, heard, follower)
+        result, before = self.race(act, pause, heard, follower)
         self.rounds += 1
-        self.judge(name, pause, world, confirmed, generation, known, result)
+        self.judge(name, pause, before, world, confirmed, known, result)
         self.clear(world, follower)
 
     def race(self, act, pause, heard, follower):
-        """The yield against the act: the JSON object of the yield."""
-        acted = False
+        """The yield against the act: the JSON object of the yield, and whether the act was over before the statement."""
+        acted = before = False
         if heard == "asked" and pause == "asked":
             act.deed(self.stage, follower)
-            acted = True
+            acted = before = True
         if heard == "asked":
             self.driver.go()
         if heard == "asked" and pause == "free":
@@ -86,16 +84,17 @@ class Races:
             act.deed(self.stage, follower)
             acted = True
             if pause != "sent":
+                before = True
                 self.driver.go()
             result = self.driver.hear()
         if pause == "free":
             self.delay = max(0.0005, min(0.3, self.delay * (0.9 if result["sent"] == "yes" else 1.1)))
         if not acted:
             act.deed(self.stage, follower)
-        return result
+        return result, before
 
-    def judge(self, name, pause, world, confirmed, generation, known, result):
-        """world is the server that was asked about; what it and its sessions say is compared with what the program said."""
+    def judge(self, name, pause, before, world, confirmed, known, result):
+        """before: the act was over then. world is the server that was asked about; what it and its sessions say is compared with what the program said."""
         act, stage = ACTS[name], self.stage
         wrong = []
         sent, said = result["sent"], result["outcome"] or result["end"]
@@ -116,7 +115,7 @@ class Races:
             wrong.append(f"it said that nothing was signalled ({sent}), and {ended} ended")
         if sent == "yes" and not ended and not confirmed.closed and not act.server:
             wrong.append("it said that it was signalled, and it is there")
-        if changes and pause in BEFORE and (ended or sent == "yes"):
+        if changes and before and (ended or sent == "yes"):
             wrong.append(f"it was over before the statement, and {ended or 'somebody'} was signalled")
         if name == "nothing" and (sent != "yes" or not ended):
             wrong.append("nothing had changed, and it was not ended")
@@ -185,7 +184,6 @@ class Races:
         owner = world.owner
         waits = follower is not None and follower.queued and before is world
         if owner.alive() and not waits and self.leads(world, owner):
-            world.listens = bool(world.listens)
             return
         if not owner.closed and owner.alive():
             owner.do("select pg_advisory_unlock_all()")

@@ -129,7 +129,7 @@ class World:
 
     def lead(self, session, key, listens=False):
         """That session takes the lock, and begins a term; False where it is gone."""
-        self.owner, self.generation, self.listens = session, None, listens
+        self.owner, self.generation = session, None
         if session.queued:
             if not session.granted():
                 return False
@@ -138,6 +138,7 @@ class World:
         return self.begin(session, listens)
 
     def begin(self, session, listens=False):
+        self.listens = listens
         if not self.ledger:
             return True
         row = session.do("select pgleader.begin_term(%s, %s, %s)", DUTY, f"w{session.pid}", listens)
