@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "tui/harmless.h"
 
 enum { REPLACEMENT = 0xFFFD, ELLIPSIS = 0x2026, RULE = 0x2500 };
 
@@ -48,36 +49,18 @@ bool grid_equal(const struct grid *a, const struct grid *b)
     return true;
 }
 
-/* The code point at text (length bytes, valid UTF-8). */
-static wchar_t decode(const char *text, size_t length)
-{
-    static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t point = (unsigned char)text[0] & first_bits[length];
-    for (size_t i = 1; i < length; i++)
-        point = point << 6 | ((unsigned char)text[i] & 0x3F);
-    return (wchar_t)point;
-}
-
-/* Characters without a picture of their own that turn or hide what stands beside them. */
-static bool is_format(wchar_t c)
-{
-    return c == 0xAD || c == 0x61C || (c >= 0x200B && c <= 0x200F) ||
-           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
-           (c >= 0xFFF9 && c <= 0xFFFB) || (c >= 0xE0000 && c <= 0xE0FFF);
-}
-
 /* Takes one character off *text: what is shown for it, and its width. */
 static wchar_t next_character(const struct grid *grid, const char **text, int *ret_width)
 {
     size_t length = text_utf8_length(*text, strlen(*text));
-    wchar_t c = length ? decode(*text, length) : REPLACEMENT;
+    wchar_t c = length ? (wchar_t)utf8_point(*text, length) : REPLACEMENT;
     *text += length ? length : 1;
     *ret_width = 1;
     if (c >= 0x20 && c < 0x7F)
         return c;
     if (!grid->unicode)
         return L'?';
-    int width = is_format(c) ? -1 : wcwidth(c);
+    int width = point_is_format((uint32_t)c) ? -1 : wcwidth(c);
     if (width < 0)
         return REPLACEMENT;
     *ret_width = width;

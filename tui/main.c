@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "tui/command.h"
+#include "tui/harmless.h"
 #include "tui/term.h"
 #include "tui/top.h"
 
@@ -25,11 +26,13 @@ static void print_help(void)
 
 int command_fail(const char *name, const struct error *err, int status)
 {
-    (void)fprintf(stderr, "pgleader %s: %s\n", name, err->message);
+    (void)fprintf(stderr, "pgleader %s: ", name);
+    print_harmless(stderr, err->message);
     if (*err->detail)
-        (void)fprintf(stderr, "detail: %s\n", err->detail);
+        (void)fprintf(stderr, "\ndetail: %s", err->detail);
     if (*err->hint)
-        (void)fprintf(stderr, "hint: %s\n", err->hint);
+        (void)fprintf(stderr, "\nhint: %s", err->hint);
+    (void)putc('\n', stderr);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "tui/command.h"
+#include "tui/harmless.h"
 #include "tui/yield.h"
 #include "tui/yield_find.h"
 #include "tui/yield_log.h"
@@ -124,7 +125,7 @@ static void on_step(void *context, const struct yield_step *step)
     if (dialog->arguments->json)
         return;
     (void)printf("%8.3f s  ", (double)step->after_us / SECOND_US);
-    yield_show_text(stdout, step->sentence);
+    print_harmless(stdout, step->sentence);
     (void)putchar('\n');
     (void)fflush(stdout);
 }
@@ -136,7 +137,7 @@ static void ask(struct dialog *dialog)
     (void)tcflush(STDIN_FILENO, TCIFLUSH);
     yield_show_question(dialog->view, stderr);
     (void)fputs("Type \"", stderr);
-    yield_show_text(stderr, dialog->view->target->duty);
+    print_harmless(stderr, dialog->view->target->duty);
     (void)fprintf(stderr, " %s\" to confirm, within 60 s; Ctrl-C cancels: ", token ? token : "");
     (void)fflush(stderr);
     dialog->asking = true;
@@ -259,14 +260,14 @@ static void explain(const struct dialog *dialog)
         if (row->state != GUARD_FAILED || !view->asked)
             continue;
         (void)fprintf(stderr, "guard %s: ", guard_code(row->id));
-        yield_show_text(stderr, row->sentence);
+        print_harmless(stderr, row->sentence);
         (void)fputs("\nhint: ", stderr);
-        yield_show_text(stderr, row->remedy);
+        print_harmless(stderr, row->remedy);
         (void)putc('\n', stderr);
     }
     if (view->end == END_OUTCOME) {
         (void)fputs("worker: ", stdout);
-        yield_show_text(stdout, yield_fate_sentence(view->target, view->asked, arena));
+        print_harmless(stdout, yield_fate_sentence(view->target, view->asked, arena));
         (void)putchar('\n');
     }
     arena_free(arena);
@@ -283,7 +284,7 @@ static int report(const struct dialog *dialog)
         explain(dialog);
     if (dialog->view->end == END_UNAVAILABLE && !dialog->shown) {
         (void)fprintf(stderr, "pgleader %s: ", name);
-        yield_show_text(stderr, dialog->view->sentence);
+        print_harmless(stderr, dialog->view->sentence);
         (void)putc('\n', stderr);
     }
     if (fflush(stdout) != 0)

@@ -4,36 +4,15 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <wchar.h>
-#include <wctype.h>
 
 #include "base/text.h"
+#include "tui/harmless.h"
 #include "tui/json.h"
-
-void yield_show_text(FILE *out, const char *text)
-{
-    mbstate_t state = {0};
-    for (size_t left = strlen(text); left > 0;) {
-        wchar_t character = 0;
-        size_t size = mbrtowc(&character, text, left, &state);
-        bool valid = size != (size_t)-1 && size != (size_t)-2 && size > 0;
-        if (!valid) {
-            size = 1;
-            state = (mbstate_t){0};
-        }
-        if (valid && iswprint((wint_t)character))
-            (void)fwrite(text, 1, size, out);
-        else
-            (void)putc('?', out);
-        text += size;
-        left -= size;
-    }
-}
 
 static void show_line(FILE *out, const char *title, const char *text)
 {
     (void)fprintf(out, "  %-11s ", title);
-    yield_show_text(out, text);
+    print_harmless(out, text);
     (void)putc('\n', out);
 }
 
@@ -69,10 +48,10 @@ static void show_guards(const struct guard_list *guards, FILE *out)
     for (int i = 0; i < GUARDS; i++) {
         const struct guard *row = &guards->rows[i];
         (void)fprintf(out, "  %-12s %-13s ", marks[row->state], guard_code(row->id));
-        yield_show_text(out, row->sentence);
+        print_harmless(out, row->sentence);
         if (*row->remedy && row->state != GUARD_PASSED) {
             (void)fprintf(out, "\n  %-12s %-13s -> ", "", "");
-            yield_show_text(out, row->remedy);
+            print_harmless(out, row->remedy);
         }
         (void)putc('\n', out);
     }
@@ -84,7 +63,7 @@ void yield_show_question(const struct yield_view *view, FILE *out)
     struct arena *arena = arena_new();
     bool lease = target->mechanism == MECHANISM_LEASE;
     (void)fputs("YIELD ", out);
-    yield_show_text(out, target->duty);
+    print_harmless(out, target->duty);
     (void)fputs(lease ? ": the lease's holder is asked to release it\n"
                       : ": this ENDS a PostgreSQL session, unless the leader listens and yields by "
                         "itself\n",

@@ -11,6 +11,3 @@ void yield_show_question(const struct yield_view *view, FILE *out);
 
 /* The whole as one JSON object. dry: nothing was to be sent. */
 void yield_show_json(const struct yield_view *view, bool dry, int status, FILE *out);
-
-/* One line whatever the text holds: what is not printable becomes '?'. */
-void yield_show_text(FILE *out, const char *text);

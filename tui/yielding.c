@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "tui/harmless.h"
 #include "tui/yield_find.h"
 #include "tui/yield_log.h"
 #include "tui/yield_show.h"
@@ -228,9 +229,9 @@ static void part(struct yielding *yielding)
         yield_step(yielding->yield, ready > 0);
     }
     (void)fprintf(stderr, "pgleader top: yield of ");
-    yield_show_text(stderr, view->target->duty);
+    print_harmless(stderr, view->target->duty);
     (void)fputs(": ", stderr);
-    yield_show_text(stderr, view->sentence);
+    print_harmless(stderr, view->sentence);
     if (view->intent >= 0 && !view->recorded)
         (void)fputs(" The outcome is not recorded.", stderr);
     (void)fputc('\n', stderr);

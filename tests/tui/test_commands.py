@@ -16,7 +16,7 @@ from tests.support.exporter import program
 from tests.support.scene import config, server
 from tests.support.status import environment
 from tests.support.wait import wait_until
-from tests.support.yields import alive, dry, stranger
+from tests.support.yields import alive, begin, dry, stranger
 
 SERVERS = [["status"], ["yield", "advisory/1", "--dry-run"], ["doctor"], ["key", "1"], ["ledger", "status"], ["ledger", "install", "--yes"]]
 PRINTERS = [("status --json", 2), ("doctor", 2), ("doctor --json", 2), ("key 1", 74), ("key 1 --json", 74), ("ledger status", 74)]
@@ -82,6 +82,21 @@ def test_many_that_do_not_answer(pg, tmp_path):
             told, _ = process.communicate(timeout=60)
             assert process.returncode in (2, 69) and "mute3" in told and "well" in told, f"{process.args}: {told}"
         assert time.monotonic() - began < 20, "each server may take 10 s"
+
+
+def test_a_terminal_obeys_nothing(pg):
+    """What a worker calls itself and its run, and what was typed: no control character of it is printed, none that turns the line, no
+    byte that is no character; the letters are."""
+    evil = "\x1b[2J\u202eevil\n日本"
+    pg.install_ledger()
+    pg.sql("grant pgleader_candidate to worker; select pgleader.register_duty('jobs/evil', lock_key => 7101)")
+    with closing(stranger(pg, 7101)) as leader:
+        generation = begin(leader, "jobs/evil", evil)
+        leader.execute("select * from pgleader.claim_run('jobs/evil', %s, %s, '1 hour')", (evil, generation))
+        told = pgleader("yield", "jobs/evil", "--dry-run", pg.conninfo()).stdout
+        assert "?[2J?evil?日本" in told and not {"\x1b", "\u202e"} & set(told)
+        done = pgleader("yield", f"jobs/{evil}\udcff", "--dry-run", pg.conninfo())
+        assert "jobs/?[2J?evil?日本?" in done.stderr and done.returncode == 64
 
 
 @pytest.mark.parametrize("words, code", PRINTERS)

@@ -416,10 +416,10 @@ def test_a_crowd(pg, tmp_path):
 
 
 def test_a_terminal_obeys_nothing(pg, app):
-    """Control characters of a role's name are not printed."""
-    pg.sql('create role "evil\x1b[2J\u009bname" login')
-    done = pgleader("doctor", pg.conninfo(app, user="evil\x1b[2J\u009bname"))
-    assert "evil?[2J?name" in done.stdout and "\x1b" not in done.stdout and "\x9b" not in done.stdout
+    """Control characters of a role's name are not printed, nor what turns the words that follow."""
+    pg.sql('create role "evil\x1b[2J\u009bname\u202e" login')
+    done = pgleader("doctor", pg.conninfo(app, user="evil\x1b[2J\u009bname\u202e"))
+    assert "evil?[2J?name? has" in done.stdout and "\x1b" not in done.stdout and "\x9b" not in done.stdout
 
 
 @pytest.mark.parametrize("argv", [["a=b", "c=d"], ["--frobnicate"], ["--config", "/nonexistent"], ["nonsense"]])
