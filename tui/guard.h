@@ -70,9 +70,12 @@ struct yield_ledger {
     const char *mechanism;
     int64_t classid, objid;
     int32_t objsubid;
+    int64_t next_classid, next_objid; /* of a reserved key, while it changes; objsubid -1: none */
+    int32_t next_objsubid;
     const char *lease_table;
     const char *candidate_pattern;
     bool yieldable;
+    const char *also_leads; /* other duties whose open term is that session's; NULL */
     int64_t generation;
     int32_t term_pid;
     int64_t term_backend_start_us;

@@ -130,9 +130,18 @@ static void append(struct check *check, const char **list, const char *item)
     *list = **list ? arena_printf(check->arena, "%s, %s", *list, item) : item;
 }
 
+/* While the duty's key changes its leader holds the reserved one, too. */
+static bool is_next_key(const struct yield_ledger *ledger, const struct yield_lock *lock)
+{
+    return ledger && lock->objsubid == ledger->next_objsubid &&
+           lock->classid == ledger->next_classid && lock->objid == ledger->next_objid;
+}
+
 void check_duties(struct check *check)
 {
     const struct yield_target *target = check->target;
+    const struct yield_ledger *ledger = check->facts->ledger;
+    bool termed = yield_term_is_targets(target, check->facts);
     const char *others = "";
     for (size_t i = 0; i < check->facts->n_locks && target->pid > 0; i++) {
         const struct yield_lock *lock = &check->facts->locks[i];
@@ -140,15 +149,18 @@ void check_duties(struct check *check)
                                (uint16_t)lock->objsubid};
         char text[LOCK_KEY_TEXT_SIZE];
         if (lock->pid != target->pid || lock->objsubid < 0 || !lock->granted ||
-            lock_key_equal(key, target->key))
+            lock_key_equal(key, target->key) || (termed && is_next_key(ledger, lock)))
             continue;
         lock_key_format(key, text);
         append(check, &others, arena_strdup(check->arena, text));
     }
     if (*others)
         check_note(check,
-                   arena_printf(check->arena, "The same session also holds %s: these end with it.",
-                                others),
+                   arena_printf(check->arena,
+                                "The same session also holds %s: these end with it.%s%s%s", others,
+                                termed && ledger->also_leads ? " It leads " : "",
+                                termed && ledger->also_leads ? ledger->also_leads : "",
+                                termed && ledger->also_leads ? ", too." : ""),
                    "Be sure that those duties may move, too.");
     else
         check_pass(check, "The session holds no other advisory lock.");

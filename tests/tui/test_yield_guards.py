@@ -185,6 +185,12 @@ def test_other_duties_of_the_session_are_named(pg, request):
         note = asked.guard("other-duties")
         assert asked.status == 0 and note["state"] == "note", asked
         assert "5001" in note["sentence"] and "12,-7" in note["sentence"] and str(d.key) not in note["sentence"]
+        pg.sql("select pgleader.register_duty('jobs/beside', lock_key => 5001)")
+        pg.sql("select pgleader.register_duty(%s, lock_key => 5002)", (d.duty,))
+        begin(d.leader, "jobs/beside")
+        d.leader.execute("select pg_advisory_lock(5002)")
+        sentence = dry(oncall(pg), d.duty).guard("other-duties")["sentence"]
+        assert "It leads jobs/beside, too." in sentence and "5002" not in sentence, "the key that is reserved for it is its own"
 
 
 def test_a_pooled_session(pg):

@@ -1,9 +1,16 @@
 -- SPDX-License-Identifier: PostgreSQL
 -- What the ledger knows of one duty that matters for a yield; 42P01 or 3F000 where there is none.
 -- $1 text: the duty
--- Columns: see struct yield_ledger in tui/guard.h. No row: the duty is not registered.
+-- Columns: see struct yield_ledger in tui/guard.h. No row: the duty is not registered. Ledgers before version 11
+-- have no reserved key.
 SELECT d.mechanism, d.lock_classid AS classid, d.lock_objid AS objid, d.lock_objsubid AS objsubid, d.lease_table,
+       (pg_catalog.to_jsonb(d) ->> 'next_lock_classid')::int8 AS next_classid,
+       (pg_catalog.to_jsonb(d) ->> 'next_lock_objid')::int8 AS next_objid,
+       (pg_catalog.to_jsonb(d) ->> 'next_lock_objsubid')::int4 AS next_objsubid,
        d.candidate_pattern, d.yieldable,
+       (SELECT pg_catalog.string_agg(o.duty, ', ' ORDER BY o.duty) FROM pgleader.duty AS o
+        WHERE o.term_pid = d.term_pid AND o.term_backend_start = d.term_backend_start AND o.term_ended_at IS NULL
+            AND o.duty_id <> d.duty_id AND o.retired_at IS NULL) AS also_leads,
        d.generation, d.term_pid, d.term_backend_start, d.term_instance, d.term_listens,
        d.generation IS NOT NULL AND d.term_ended_at IS NULL AS term_open, d.term_acquired_at,
        (pg_catalog.date_part('epoch', d.term_stop_within) * 1000000)::int8 AS stop_within_us,
