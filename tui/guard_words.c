@@ -61,6 +61,8 @@ static const char *where(const struct yield_target *target, const struct yield_f
 const char *yield_fate_sentence(const struct yield_target *target, const struct yield_facts *facts,
                                 struct arena *arena)
 {
+    if (target->owners <= 0)
+        return "UNPROTECTED: nobody leads; who may go on working nevertheless is not known.";
     switch (yield_fate(target, facts)) {
     case FATE_KIT:
         return arena_printf(arena,

@@ -31,7 +31,11 @@ static void render_owner(const struct yield_view *view, struct arena *arena, str
 {
     const struct yield_target *target = view->target;
     if (target->mechanism == MECHANISM_LEASE || target->pid <= 0) {
-        page_field(page, "Owner", GRID_BOLD, "%s", target->holder ? target->holder : "nobody");
+        bool prepared = target->mechanism == MECHANISM_LOCK && target->owners > 0;
+        page_field(page, "Owner", GRID_BOLD, "%s",
+                   prepared         ? "a prepared transaction"
+                   : target->holder ? target->holder
+                                    : "nobody");
         return;
     }
     page_field(page, "Owner", GRID_BOLD, "%s, pid %" PRId32,

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "observe/duties.h"
+#include "tui/charset.h"
 #include "tui/command.h"
 #include "tui/servers.h"
 #include "tui/status_look.h"
@@ -98,7 +99,7 @@ static struct status_paper paper_of(FILE *out)
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     struct winsize size = {0};
     if (isatty(fileno(out))) {
-        (void)setlocale(LC_CTYPE, "");
+        charset_take();
         paper.unicode = text_equal(nl_langinfo(CODESET), "UTF-8");
         paper.width = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
         paper.colour = !(no_color && *no_color) && term && !text_equal(term, "dumb");

@@ -3,7 +3,6 @@
 #include "tui/top.h"
 
 #include <inttypes.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +11,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tui/app.h"
+#include "tui/charset.h"
 #include "tui/command.h"
 #include "tui/term.h"
 
@@ -111,7 +111,7 @@ int top_run(int argc, char **argv)
     };
     struct error err = {0};
     int rest = argc;
-    (void)setlocale(LC_CTYPE, "");
+    charset_take();
     int status = EXIT_SUCCESS;
     if (!option_parse(table, argc, argv, &rest, &err) ||
         (!help && !check(&options, argc - rest, &err)))

@@ -68,6 +68,8 @@ enum ui_wish ui_start_yield(struct ui *ui)
         ui_say(ui, "Nothing to yield: the cursor is on no duty");
     else if (!row->fresh)
         ui_say(ui, "Nothing to yield: who leads is unknown, the picture is old");
+    else if (row->duty->read && row->duty->owners <= 0)
+        ui_say(ui, "Nothing to yield: nobody leads it");
     else if (ui->screen == SCREEN_DUTY)
         return WISH_YIELD_OPEN;
     else {

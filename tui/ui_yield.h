@@ -7,7 +7,7 @@
 enum { FORM_TEXT_SIZE = 256 };
 
 /* In the order of Tab. Cancel comes first: what is pressed without looking does no harm. */
-enum form_field { FORM_CANCEL, FORM_REASON, FORM_CONFIRM, FORM_OVERRIDE, FORM_YIELD, FORM_FIELDS };
+enum form_field { FORM_CANCEL, FORM_OVERRIDE, FORM_REASON, FORM_CONFIRM, FORM_YIELD, FORM_FIELDS };
 
 struct yield_form {
     const struct yield_view *view; /* NULL: nothing is yielded */

@@ -28,6 +28,10 @@ static void show_owner(const struct yield_view *view, struct arena *arena, FILE 
         show_line(out, "holder", target->holder ? target->holder : "nobody");
         return;
     }
+    if (target->pid <= 0) {
+        show_line(out, "owner", target->owners > 0 ? "a prepared transaction" : "nobody");
+        return;
+    }
     const char *user = view->asked->server.usename;
     show_line(out, "owner",
               arena_printf(arena, "pid %d %s, user %s, from %s, since %s", target->pid,

@@ -158,6 +158,13 @@ def test_without_unicode(many):
         assert {"".join(cells[state:state + 5]) for cells, line in zip(screen.cells, screen.lines) if "leases/" in line} == {" led "}
 
 
+@pytest.mark.parametrize("name, drawn", [("xx_XX.UTF-8", "─"), ("xx_XX.utf8", "─"), ("xx_XX.ISO-8859-1", "-"), ("xx_XX", "-")])
+def test_a_locale_that_is_not_there(many, name, drawn):
+    """ssh brings its name along, and what it says of the terminal holds."""
+    with top_of(many, height=60, LC_ALL=name) as top:
+        assert top.wait("leases/wide").lines[-2].startswith(drawn)
+
+
 def test_without_colour_nothing_is_lost(many):
     """The same characters, and the same looks but for the colours."""
     with top_of(many, width=100, height=60) as coloured, top_of(many, width=100, height=60, NO_COLOR="1") as plain:

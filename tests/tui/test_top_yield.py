@@ -149,29 +149,17 @@ def test_without_a_ledger(pg):
         assert "UNPROTECTED" in asked and "REFUSED     no-successor" in asked and "the local log" in asked
         confirm = wanted(t)
         assert confirm.startswith(f"advisory/4242 pid:{pid_of(leader)}@")
-        t.keys("Tab", "Tab", "Tab")
+        t.keys("Tab")
         t.wait("> Override")
         t.type("no-successor")
         t.wait("OVERRIDDEN  no-successor")
-        t.keys("BTab", "BTab", "BTab")
-        fill_past_override(t, confirm)
+        fill(t, confirm)
         shown = send(t, "VACANT", 60)
         assert "the session was signalled" in shown and "Start a candidate" in shown
         wait_gone(pg, leader)
         t.keys("Q")
         assert t.ended() == 0
         assert "Intent: end pid" in t.screen() and 'reason="disk full"' in t.screen()
-
-
-def fill_past_override(t, confirm):
-    t.wait(r"> \[ Cancel \]")
-    t.keys("Tab")
-    t.type("disk full")
-    t.keys("Tab")
-    t.wait("> Confirm")
-    t.type(confirm)
-    t.keys("Tab", "Tab")
-    t.wait(r"> \[ Yield \]")
 
 
 def test_a_strangers_lease_is_never_overwritten(pg, tmp_path):

@@ -98,6 +98,7 @@ def test_nobody_leads(pg, request):
     done = run(oncall(pg), duty, f"--confirm={duty} 1")
     assert done.status == 13 and "led" in done.refused() and done.json["confirm"] is None, done
     assert "identity" not in done.refused(), "no right is missing"
+    assert "nobody leads" in done.json["worker"]["sentence"]
 
 
 def test_a_superuser_leads(pg, request):

@@ -111,6 +111,9 @@ static void a_line_asks_whether_to_yield(void **state)
     stage.ui.may_yield = true;
     assert_int_equal(keys(&stage, ":yield jobs/invoice-reconcile\n"), WISH_YIELD_OPEN);
     assert_int_equal(stage.ui.screen, SCREEN_DUTY);
+    stage.ui.screen = SCREEN_LIST;
+    assert_int_equal(keys(&stage, ":yield jobs/vacant\n"), WISH_NONE);
+    assert_non_null(strstr(stage.ui.message, "nobody leads it"));
     tear_down(&stage);
 }
 

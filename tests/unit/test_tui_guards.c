@@ -429,6 +429,10 @@ static void test_fates(void **state)
     assert_int_equal(yield_fate(&scene.target, &scene.facts), FATE_FENCED);
     scene.ledger.term_listens = true;
     assert_int_equal(yield_fate(&scene.target, &scene.facts), FATE_KIT);
+    scene.target.owners = 0;
+    assert_non_null(
+        strstr(yield_fate_sentence(&scene.target, &scene.facts, arena), "nobody leads"));
+    scene.target.owners = 1;
     scene.ledger.term_pid++; /* what listens is another session */
     assert_int_equal(yield_fate(&scene.target, &scene.facts), FATE_UNPROTECTED);
     arena_free(arena);
