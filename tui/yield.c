@@ -12,6 +12,8 @@
 #include "tui/yield_read.h"
 
 static const int64_t ask_every_us = SECOND_US / 2;
+static const int64_t look_again_us = SECOND_US / 5;
+static const int64_t look_again_within_us = SECOND_US / 2;
 static const int64_t record_within_us = 5 * SECOND_US;
 
 /* Quick while something is expected at any moment, slower when it keeps one waiting. */
@@ -63,6 +65,20 @@ static void freeze(struct yield *yield)
     };
 }
 
+static void judge_guards(struct yield *yield)
+{
+    const struct guard_context context = {
+        .confirm = yield->confirm,
+        .overrides = yield->order.overrides,
+        .reading_age_us = yield->facts ? clock_monotonic_us() - yield->read_sent_us : -1,
+        .connected = yield->conn != NULL,
+    };
+    arena_free(yield->scratch);
+    yield->scratch = arena_new();
+    guards_check(&yield->target, yield->facts, &context, yield->scratch, &yield->view.guards);
+    yield->view.facts = yield->view.asked = yield->facts;
+}
+
 struct yield *yield_new(const struct yield_order *order)
 {
     struct yield *yield = xcalloc(1, sizeof *yield);
@@ -77,6 +93,7 @@ struct yield *yield_new(const struct yield_order *order)
     yield->confirmed_us = TIME_UNKNOWN;
     yield->view = (struct yield_view){
         .target = &yield->target, .intent = -1, .sentence = "", .sight.generation = -1};
+    judge_guards(yield); /* it may end before anything is read */
     return yield;
 }
 
@@ -142,20 +159,6 @@ void yield_finish(struct yield *yield, enum yield_end end, const char *sentence)
     yield_enter(yield, record ? PHASE_RECORDING : PHASE_DONE);
     if (record && yield->conn)
         yield_record(yield);
-}
-
-static void judge_guards(struct yield *yield)
-{
-    const struct guard_context context = {
-        .confirm = yield->confirm,
-        .overrides = yield->order.overrides,
-        .reading_age_us = yield->facts ? clock_monotonic_us() - yield->read_sent_us : -1,
-        .connected = yield->conn != NULL,
-    };
-    arena_free(yield->scratch);
-    yield->scratch = arena_new();
-    guards_check(&yield->target, yield->facts, &context, yield->scratch, &yield->view.guards);
-    yield->view.facts = yield->view.asked = yield->facts;
 }
 
 /* What was judged stays to be shown: its sentences must outlive the readings that follow. */
@@ -357,6 +360,11 @@ void yield_lost(struct yield *yield, const struct error *err)
         keep_guards(yield);
         break;
     case PHASE_LOOKING:
+        /* the look before may still have the only connection that the role gets */
+        if (now - yield->started_us < look_again_within_us) {
+            yield->due_us = now + look_again_us;
+            return;
+        }
         break;
     case PHASE_REQUESTING:
         if (!yield->asked->ledger->term_listens)

@@ -226,7 +226,7 @@ void yield_show_json(const struct yield_view *view, bool dry, int status, FILE *
     write_owner(view, &json);
     json_text(&json, "confirm", token ? arena_printf(arena, "%s %s", target->duty, token) : NULL);
     json_text(&json, "road", roads[view->guards.road]);
-    json_text(&json, "audit", audit_of(view));
+    json_text(&json, "audit", view->asked ? audit_of(view) : NULL);
     write_worker(view, arena, &json);
     write_guards(&view->guards, &json);
     json_bool(&json, "dry_run", dry);

@@ -169,6 +169,12 @@ def test_on_a_terminal(pg, request):
             os.write(interrupted.fd, b"\x03")
             assert interrupted.end() == 13 and "Cancelled. Nothing was sent." in interrupted.text
         assert alive(pg, leader)
+        token = dry(pg.conninfo(), duty).json["confirm"]
+        with Terminal(pg.conninfo(), duty) as hasty:
+            hasty.type(token)
+            hasty.token()
+            hasty.type("")
+            assert hasty.end() == 13 and alive(pg, leader), "what was typed before the question is no answer"
         with Terminal(pg.conninfo(), duty) as t:
             t.type(t.token())
             assert t.end() == 0, t.text

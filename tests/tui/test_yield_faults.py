@@ -141,6 +141,32 @@ def test_the_connection_breaks_right_after_sending(pg, request):
         pg.sql(PROMPT_AUDIT)
 
 
+class Choosy(Proxy):
+    """Closes the connections of these numbers at once; all others pass."""
+
+    def __init__(self, target, *refused):
+        super().__init__(target)
+        self.refused = refused
+
+    def accept(self):
+        if self.accepted + 1 not in self.refused:
+            super().accept()
+            return
+        self.listener.accept()[0].close()
+        self.accepted += 1
+
+
+@pytest.mark.parametrize("refused, status", [((2,), 0), (range(2, 100), 69)])
+def test_the_server_goes_between_two_looks(pg, request, refused, status):
+    """The first look found the duty, the yield's own session is refused: tried again once or twice, and then 69, in full words."""
+    with led(pg, request) as (duty, _, leader, generation), Choosy(pg.port, *refused) as proxy:
+        done = run(f"{oncall(pg)} port={proxy.port}", duty, f"--confirm={duty} {generation}", "--wait=300ms")
+        assert done.status == status and alive(pg, leader) == (status == 69), done
+        if status == 69:
+            assert len(done.refused()) == len(done.json["guards"]) and done.json["sent"] == "no" and done.json["audit"] is None, done
+            assert "Nothing was sent" in done.json["sentence"] and 2 < proxy.accepted < 9
+
+
 def test_through_a_pooler(pg, request):
     """The operator's statements run in sessions of a pool, by transaction: each road works as ever."""
     with Pooler(pg, size=2) as pooler:
