@@ -68,13 +68,17 @@ def backend(pg, name):
 
 
 def bench_idle_many(pg, config):
-    """The exporter beside it asks at the same pace for the same duties."""
-    with Exporter(config=named_config(pg, MANY, "2s")) as e, screens.top(config) as screen:
+    """The exporter beside it asks at the same pace for the same duties; the peers show only sessions."""
+    with (Exporter(config=named_config(pg, MANY, "2s")) as e, screens.top(config) as screen,
+          screens.pg_activity(pg) as activity, screens.pg_top(pg) as top):
         screen.drain(0.5)
         e.wait_for(lambda s: s.find("up") == [1], "the exporter is up", deadline=30)
         ours, theirs = backend(pg, "pgleader"), backend(pg, "pgleader_exporter")
-        idle, exporter_idle, polls, exporter_polls = screens.watch([screen], WINDOW_S, [e.pid, ours, theirs])
+        idle, idle_activity, idle_top, exporter_idle, polls, exporter_polls = screens.watch(
+            [screen, activity, top], WINDOW_S, [e.pid, ours, theirs])
         at_most(f"idle CPU, 2 s interval, {MANY} duties", idle.share(), 0.3, "%", 2, f" ({idle.poll_ms():.1f} ms a picture)")
+        peer("the same, pg_activity", idle_activity.share(), "%")
+        peer("the same, pg_top", idle_top.share(), "%")
         report(f"the same, the exporter without scrapes, {MANY} duties", f"{exporter_idle.share():.2f} %")
         at_most(f"CPU of a refresh on the server, against a poll of the exporter, {MANY} duties",
                 polls.poll_ms() / exporter_polls.poll_ms(), 1.05, "times", 2, f" ({polls.poll_ms():.1f} ms)")
