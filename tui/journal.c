@@ -19,6 +19,7 @@ static struct journal_entry *next(struct journal *journal)
 {
     struct journal_entry *entry = &journal->entries[journal->next];
     entry_done(entry);
+    journal->added++;
     journal->next = (journal->next + 1) % JOURNAL_SIZE;
     if (journal->n < JOURNAL_SIZE)
         journal->n++;

@@ -19,8 +19,9 @@ struct journal_entry {
 
 struct journal {
     struct journal_entry entries[JOURNAL_SIZE];
-    size_t n;    /* at most JOURNAL_SIZE */
-    size_t next; /* where the next one goes */
+    size_t n;     /* at most JOURNAL_SIZE */
+    size_t next;  /* where the next one goes */
+    size_t added; /* ever */
 };
 
 /* Copies the event. */

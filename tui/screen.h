@@ -49,6 +49,9 @@ int screen_list_shift(const struct ui *ui, int width);
 /* The last two rows: what is said or typed, else the newest event; and what keys do. */
 void screen_bottom(const struct ui *ui, const struct picture *picture, struct grid *grid);
 
+/* How many lines the newest n events take. */
+int screen_event_lines(const struct ui *ui, const struct picture *picture, int width, size_t n);
+
 /* "takeover", or that it is the step of a yield. */
 const char *event_rule(const struct journal_entry *entry);
 

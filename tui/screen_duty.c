@@ -138,6 +138,8 @@ static void render_term(const struct view *view, struct page *page)
         words = "CONTESTED: the term's session lives, and another holds the lock";
     else if (duty->term_unverified)
         words = "not to be verified with these privileges";
+    else if (duty->owners <= 0)
+        words = "nobody leads";
     else if (!duty->term_begun)
         words = "term not begun by this owner";
     if (duty->generation >= 0)
@@ -229,9 +231,9 @@ static void render_followers(const struct view *view, struct page *page)
     char age[WORDS_SIZE];
     page_heading(page, "CANDIDATES");
     if (duty->candidates >= 0)
-        page_field(page, "Instances", GRID_PLAIN, "%" PRId32 "%s, the owner with them",
-                   duty->candidates,
-                   duty->limits->min_candidates > duty->candidates ? " (fewer than declared)" : "");
+        page_field(page, "Instances", GRID_PLAIN, "%" PRId32 "%s%s", duty->candidates,
+                   duty->limits->min_candidates > duty->candidates ? " (fewer than declared)" : "",
+                   duty->owners > 0 ? ", the owner with them" : "");
     else
         page_field(page, "Instances", GRID_PLAIN,
                    "? followers that only try never show in pg_locks; declare `candidates:`");

@@ -57,18 +57,15 @@ static int name_width(const struct journal *journal, const struct grid *grid)
     return most < grid->width / 3 ? most : grid->width / 3;
 }
 
-void screen_events(const struct ui *ui, const struct picture *picture, struct page *page)
+/* The newest n of them, at most all. */
+static void render_entries(const struct ui *ui, const struct picture *picture, size_t n,
+                           struct page *page)
 {
     const struct journal *journal = ui->journal;
     enum time_style style = ui->times == TIMES_AGO ? TIMES_UTC : ui->times;
     int rule = style == TIMES_LOCAL ? LOCAL_CLOCK_WIDTH : CLOCK_WIDTH, name = rule + RULE_WIDTH;
-    page_heading(page, "EVENTS since this screen was opened, newest first");
-    if (!journal || journal->n == 0) {
-        page_text(page, GRID_PLAIN, "Nothing has changed yet.");
-        return;
-    }
     int width = name_width(journal, page->grid);
-    for (size_t i = 0; i < journal->n; i++) {
+    for (size_t i = 0; i < n && i < journal->n; i++) {
         const struct journal_entry *entry = journal_at(journal, i);
         CLEANUP(free_charp) char *words = event_words(entry, picture->n > 1);
         char clock[WORDS_SIZE];
@@ -79,4 +76,22 @@ void screen_events(const struct ui *ui, const struct picture *picture, struct pa
         (void)grid_put(page->grid, row, rule, RULE_WIDTH - 1, GRID_BOLD, event_rule(entry));
         (void)grid_put(page->grid, row, name, width, GRID_PLAIN, entry->duty);
     }
+}
+
+int screen_event_lines(const struct ui *ui, const struct picture *picture, int width, size_t n)
+{
+    struct grid *grid = grid_new(width, 1, true);
+    struct page page = {.grid = grid, .mark = -1};
+    render_entries(ui, picture, n, &page);
+    grid_free(grid);
+    return page.n;
+}
+
+void screen_events(const struct ui *ui, const struct picture *picture, struct page *page)
+{
+    page_heading(page, "EVENTS since this screen was opened, newest first");
+    if (ui->journal && ui->journal->n > 0)
+        render_entries(ui, picture, ui->journal->n, page);
+    else
+        page_text(page, GRID_PLAIN, "Nothing has changed yet.");
 }

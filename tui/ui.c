@@ -86,6 +86,15 @@ static void show_line(struct ui *ui, int line)
         ui->scroll = line;
 }
 
+/* Whoever has scrolled down the events keeps their place while new ones come above. */
+static void keep_place(struct ui *ui, const struct picture *picture, int width)
+{
+    size_t added = ui->journal ? ui->journal->added : 0;
+    if (ui->screen == SCREEN_EVENTS && ui->scroll > 0 && added > ui->seen_events)
+        ui->scroll += screen_event_lines(ui, picture, width, added - ui->seen_events);
+    ui->seen_events = added;
+}
+
 void ui_settle(struct ui *ui, const struct picture *picture, int width, int height)
 {
     if (!list_is_of(&ui->list, picture, ui->order, ui->inverted, ui->filter)) {
@@ -103,6 +112,7 @@ void ui_settle(struct ui *ui, const struct picture *picture, int width, int heig
     if (ui->shift > ui->shift_most)
         ui->shift = ui->shift_most;
     ui->page = screen_page(ui, height);
+    keep_place(ui, picture, width);
     ui->scroll_most = screen_lines(ui, picture, width, &mark, &mark_end) - ui->page;
     if (ui->form.follow && mark >= 0) {
         show_line(ui, mark);

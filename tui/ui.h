@@ -25,6 +25,7 @@ struct ui {
     size_t cursor, top;  /* rows of the list */
     int scroll;          /* lines of any other screen */
     int scroll_most;     /* how far it can go */
+    size_t seen_events;  /* of the journal, when the events were last drawn */
     int page;            /* lines of content that fit */
     enum list_order order;
     bool inverted;

@@ -3,6 +3,7 @@
 #include "tui/ui_act.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "tui/typing.h"
 #include "tui/ui_command.h"
@@ -286,11 +287,23 @@ static void choose_order(struct ui *ui, int code)
     ui->entry = ENTRY_NONE;
 }
 
+/* False: the key is not the field's. What is pasted may be longer than a field. */
+static bool type_field(struct ui *ui, int code)
+{
+    const char *text = ui->form.texts[ui->form.focus];
+    size_t before = strlen(text);
+    if (!form_type(&ui->form, code))
+        return false;
+    if (code >= 0x20 && code < CODE_UP && strlen(text) == before)
+        ui_say(ui, "No more fits into this field");
+    return true;
+}
+
 enum ui_wish ui_key(struct ui *ui, const struct picture *picture, int code)
 {
     ui->message[0] = '\0';
     ui->touched = true;
-    if (ui->screen == SCREEN_YIELD && form_type(&ui->form, code))
+    if (ui->screen == SCREEN_YIELD && type_field(ui, code))
         return WISH_NONE;
     if (ui->entry == ENTRY_SORT) {
         choose_order(ui, code);

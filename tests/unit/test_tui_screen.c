@@ -291,6 +291,43 @@ static void colour_is_never_alone(void **state)
     picture_done(&picture);
 }
 
+/* New events come above what is read, which stays where it is; at the top they are seen. */
+static void events_keep_their_place(void **state)
+{
+    (void)state;
+    struct picture picture;
+    struct ui ui;
+    struct journal *journal = xcalloc(1, sizeof *journal);
+    build_example(&picture);
+    keep_first(&picture);
+    ui_init(&ui, journal, SECOND_US);
+    for (int i = 0; i < 8; i++)
+        add_events(journal);
+    ui_settle(&ui, &picture, 60, 12);
+    keys(&ui, &picture, "ejjjjj", 60, 12);
+    for (int scrolled = 1; scrolled >= 0; scrolled--) {
+        char before[61], after[61];
+        struct grid *grid = rendered(&ui, &picture, 60, 12, true);
+        row_text(grid, 6, 0, 60, before);
+        grid_free(grid);
+        add_events(journal);
+        const struct event event = {"jobs/new", RULE_LOST, "worker-of-a-new-kind", 4109, 0, 0};
+        journal_add(journal, "prod-us", &event, BUILT_NOW_US);
+        grid = rendered(&ui, &picture, 60, 12, true);
+        row_text(grid, scrolled ? 6 : 4, 0, 60, after);
+        grid_free(grid);
+        if (scrolled)
+            assert_string_equal(before, after);
+        else
+            assert_non_null(strstr(after, "jobs/new"));
+        keys(&ui, &picture, "g", 60, 12);
+    }
+    ui_done(&ui);
+    picture_done(&picture);
+    journal_done(journal);
+    free(journal);
+}
+
 /* Nobody has pointed at anything: the cursor is on what needs a person most. From the first key on
  * it stays with its duty. */
 static void the_cursor_waits_for_a_key(void **state)
@@ -330,9 +367,9 @@ int main(int argc, char **argv)
     (void)setenv("TZ", "<-0330>3:30", 1);
     golden_begin(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(screens_are_golden),         cmocka_unit_test(names_stay_in_their_cells),
-        cmocka_unit_test(columns_are_straight),       cmocka_unit_test(colour_is_never_alone),
-        cmocka_unit_test(the_cursor_waits_for_a_key),
+        cmocka_unit_test(screens_are_golden),      cmocka_unit_test(names_stay_in_their_cells),
+        cmocka_unit_test(columns_are_straight),    cmocka_unit_test(colour_is_never_alone),
+        cmocka_unit_test(events_keep_their_place), cmocka_unit_test(the_cursor_waits_for_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

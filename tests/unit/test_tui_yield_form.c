@@ -79,6 +79,26 @@ static void the_field_is_seen_at_every_size(void **state)
     }
 }
 
+/* What does not fit is not swallowed in silence. */
+static void a_full_field_says_so(void **state)
+{
+    (void)state;
+    struct stage *stage = xcalloc(1, sizeof *stage);
+    stage_set_up(stage);
+    stage_wire(stage);
+    stage->ui.form.focus = FORM_REASON;
+    for (int i = 1; i < FORM_TEXT_SIZE; i++) {
+        (void)ui_key(&stage->ui, &stage->picture, 'x');
+        assert_string_equal(stage->ui.message, "");
+    }
+    (void)ui_key(&stage->ui, &stage->picture, 'x');
+    assert_non_null(strstr(stage->ui.message, "No more fits"));
+    (void)ui_key(&stage->ui, &stage->picture, CODE_BACKSPACE);
+    assert_string_equal(stage->ui.message, "");
+    stage_tear_down(stage);
+    free(stage);
+}
+
 /* Tab goes downwards, whatever may be overridden. */
 static void tab_goes_downwards(void **state)
 {
@@ -188,6 +208,7 @@ int main(void)
     (void)setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_field_is_seen_at_every_size),
+        cmocka_unit_test(a_full_field_says_so),
         cmocka_unit_test(tab_goes_downwards),
         cmocka_unit_test(only_enter_on_yield_sends),
         cmocka_unit_test(what_is_missing_is_said),
