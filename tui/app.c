@@ -60,7 +60,6 @@ static int open_signals(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         (void)sigaddset(&set, numbers[i]);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    (void)signal(SIGXFSZ, SIG_IGN); /* the screen cannot be saved then, and that is all */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

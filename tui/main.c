@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* pgleader: for the person on call. Each subcommand is a room of its own. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ static void open_standard_files(void)
 int main(int argc, char **argv)
 {
     open_standard_files();
+    (void)signal(SIGXFSZ, SIG_IGN); /* an error of writing, and no end in the middle of a yield */
     if (argc > 1 && text_equal(argv[1], "--version")) {
         (void)puts("pgleader " PGLEADER_VERSION);
         return EXIT_SUCCESS;

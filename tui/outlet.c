@@ -47,6 +47,18 @@ void outlet_add(struct outlet *outlet, const char *bytes, size_t size)
     outlet->n += size;
 }
 
+enum { PIECE = 65536 };
+
+void outlet_take_pipe(struct outlet *outlet, int from)
+{
+    ssize_t n = 0;
+    do {
+        make_room(outlet, PIECE);
+        n = read(from, outlet->bytes + outlet->n, PIECE);
+        outlet->n += n > 0 ? (size_t)n : 0;
+    } while (n > 0 || (n < 0 && errno == EINTR));
+}
+
 void outlet_take(struct outlet *outlet, int file)
 {
     struct stat stat;

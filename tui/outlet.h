@@ -20,6 +20,9 @@ void outlet_close(struct outlet *outlet); /* what still waits is dropped */
 /* Takes what a file holds, and empties it. */
 void outlet_take(struct outlet *outlet, int file);
 
+/* Takes what a pipe holds, whose end does not wait for more. */
+void outlet_take_pipe(struct outlet *outlet, int from);
+
 /* Takes bytes. */
 void outlet_add(struct outlet *outlet, const char *bytes, size_t size);
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tui/screen.h"
+#include "tui/yield_show.h"
 
 enum { STEP_WIDTH = 12 };
 
@@ -74,15 +75,8 @@ static void render_outcome(const struct yield_view *view, struct page *page)
 
 static void render_sent(const struct yield_view *view, struct page *page)
 {
-    static const char *const words[] = {
-        [SENT_NO] = "nothing yet",
-        [SENT_ASKED] = "a request to release; no session was signalled",
-        [SENT_MAYBE] = "perhaps: nobody can tell whether the signal went out",
-        [SENT_YES] = "the session was signalled",
-    };
-    bool none = view->sent == SENT_NO && view->phase == PHASE_DONE;
     page_field(page, "Sent", view->sent == SENT_MAYBE ? GRID_BOLD | GRID_RED : GRID_PLAIN, "%s",
-               none ? "nothing" : words[view->sent]);
+               yield_sent_words(view));
     if (view->intent < 0)
         page_field(page, "Audit", GRID_PLAIN, "the local log: standard error and syslog");
     else

@@ -21,18 +21,20 @@
 #include "base/text.h"
 #include "tui/outlet.h"
 
-enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256 };
+enum { ESCAPE_MS = 25, PAIRS = 3, LEAVE_SIZE = 256, PIPE_SIZE = 1024 * 1024 };
 
 /* How long a terminal that takes nothing is waited for when it is given back. */
 #define LEAVE_US (SECOND_US / 5)
 
 struct terminal {
     SCREEN *screen;
-    FILE *paint;  /* where curses draws: memory, from which the outlet takes it */
-    WINDOW *keys; /* a pad, which is not refreshed when a key is asked for */
+    FILE *paint;    /* where curses draws: memory, from which the outlet takes it, or a pipe */
+    int paint_from; /* the pipe's other end; -1: memory */
+    WINDOW *keys;   /* a pad, which is not refreshed when a key is asked for */
     struct outlet outlet;
     struct termios ours; /* the line's settings while the terminal is taken */
     int error_aside;     /* what standard error was */
+    int error_from;      /* where it is read meanwhile: memory, or a pipe */
     bool colours;
 };
 
@@ -99,31 +101,57 @@ static void prepare_rescue(void)
         (void)sigaction(crashes[i], &action, NULL);
 }
 
-/* Standard error goes to memory: what libraries print there would tear the screen. */
-static int set_error_aside(void)
+/* Memory counts as a file. */
+static bool files_are_limited(void)
 {
-    int aside = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    CLEANUP(close_fdp) int memory = memfd_create("pgleader", MFD_CLOEXEC);
-    if (aside >= 0 && memory >= 0)
-        (void)dup2(memory, STDERR_FILENO);
-    return aside;
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* What was said meanwhile is shown now. */
-static void bring_error_back(int aside, bool readable)
+/* What is written to the one is read from the other, which never waits. */
+static bool open_pipe(int *ret_to, int *ret_from)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+    *ret_from = ends[0];
+    *ret_to = ends[1];
+    return true;
+}
+
+/* Standard error goes to memory: what libraries print there would tear the screen. */
+static void set_error_aside(struct terminal *term)
+{
+    CLEANUP(close_fdp) int to = -1;
+    term->error_aside = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (term->error_aside < 0)
+        return;
+    if (!files_are_limited()) {
+        to = memfd_create("pgleader", MFD_CLOEXEC);
+        term->error_from = to >= 0 ? fcntl(to, F_DUPFD_CLOEXEC, 3) : -1;
+    } else if (open_pipe(&to, &term->error_from)) {
+        (void)fcntl(to, F_SETFL, O_NONBLOCK); /* when it is full, the rest is lost */
+    }
+    if (to >= 0)
+        (void)dup2(to, STDERR_FILENO);
+}
+
+/* What was said meanwhile is shown now. On a terminal that takes nothing more nobody may say
+ * anything from here on. */
+static void bring_error_back(const struct terminal *term, bool readable)
 {
     char text[4096];
     ssize_t n = 0;
-    if (aside < 0)
+    if (term->error_aside < 0)
         return;
+    bool mute = !readable && isatty(term->error_aside);
+    CLEANUP(close_fdp) int nowhere = mute ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
     (void)fflush(stderr);
-    CLEANUP(close_fdp) int said = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    (void)dup2(aside, STDERR_FILENO);
-    (void)close(aside);
-    if (said < 0 || (!readable && isatty(STDERR_FILENO)))
-        return;
-    (void)lseek(said, 0, SEEK_SET);
-    while ((n = read(said, text, sizeof text)) > 0) {
+    (void)dup2(mute ? nowhere : term->error_aside, STDERR_FILENO);
+    (void)lseek(term->error_from, 0, SEEK_SET);
+    while ((n = read(term->error_from, text, sizeof text)) > 0) {
         if (write(STDERR_FILENO, text, (size_t)n) != n)
             return;
     }
@@ -158,15 +186,16 @@ static bool take_line(void)
     return true;
 }
 
-/* Under a limit of file sizes, which memory counts as, the terminal is drawn on directly. */
-static void paint_into_memory(int fd)
+/* Where curses never waits for the terminal. */
+static void paint_aside(struct terminal *term, int fd)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY)
-        return;
-    CLEANUP(close_fdp) int memory = memfd_create("pgleader", MFD_CLOEXEC);
-    if (memory >= 0)
-        (void)dup3(memory, fd, O_CLOEXEC);
+    CLEANUP(close_fdp) int to = -1;
+    if (!files_are_limited())
+        to = memfd_create("pgleader", MFD_CLOEXEC);
+    else
+        (void)open_pipe(&to, &term->paint_from);
+    if (to >= 0)
+        (void)dup3(to, fd, O_CLOEXEC);
 }
 
 /* curses asks its file for the line's settings, and writes to it, however long that takes. So the
@@ -182,16 +211,21 @@ static bool start_curses(struct terminal *term)
     (void)noecho();
     (void)nonl();
     (void)tcgetattr(STDIN_FILENO, &term->ours);
-    paint_into_memory(fd);
+    paint_aside(term, fd);
     return true;
 }
 
 static void release(struct terminal *term)
 {
+    const int asides[] = {term->paint_from, term->error_from, term->error_aside};
     if (term->screen)
         delscreen(term->screen);
     if (term->paint)
         (void)fclose(term->paint);
+    for (size_t i = 0; i < sizeof asides / sizeof *asides; i++) {
+        if (asides[i] >= 0)
+            (void)close(asides[i]);
+    }
     outlet_close(&term->outlet);
     free(term);
 }
@@ -201,6 +235,7 @@ bool term_open(struct terminal **ret_term, struct error *err)
     if (!take_line())
         return error_set_errno(err, errno, "could not take the terminal");
     struct terminal *term = xcalloc(1, sizeof *term);
+    term->paint_from = term->error_from = term->error_aside = -1;
     outlet_open(&term->outlet, STDOUT_FILENO);
     if (!start_curses(term)) {
         set_line(&rescue.before);
@@ -211,7 +246,7 @@ bool term_open(struct terminal **ret_term, struct error *err)
     rescue.fd = term->outlet.fd;
     rescue.taken = 1;
     prepare_rescue();
-    term->error_aside = set_error_aside();
+    set_error_aside(term);
     (void)intrflush(stdscr, FALSE);
     (void)typeahead(-1); /* a picture is always whole */
     term->keys = newpad(1, 1);
@@ -224,9 +259,17 @@ bool term_open(struct terminal **ret_term, struct error *err)
     return true;
 }
 
+static void take_paint(struct terminal *term)
+{
+    if (term->paint_from >= 0)
+        outlet_take_pipe(&term->outlet, term->paint_from);
+    else
+        outlet_take(&term->outlet, fileno(term->paint));
+}
+
 static void send_paint(struct terminal *term)
 {
-    outlet_take(&term->outlet, fileno(term->paint));
+    take_paint(term);
     (void)outlet_flush(&term->outlet);
 }
 
@@ -259,7 +302,7 @@ void term_close(struct terminal *term)
     if (!term)
         return;
     bool taken = give_back(term);
-    bring_error_back(term->error_aside, taken);
+    bring_error_back(term, taken);
     release(term);
 }
 
@@ -310,22 +353,50 @@ static short colour(const struct terminal *term, unsigned attr)
     return (short)(attr & GRID_RED ? 1 : attr & GRID_YELLOW ? 2 : attr & GRID_GREEN ? 3 : 0);
 }
 
+static void put_row(const struct terminal *term, const struct grid *grid, int row)
+{
+    const struct cell *cells = &grid->cells[(size_t)row * (size_t)grid->width];
+    for (int column = 0; column < grid->width; column++) {
+        const struct cell *cell = &cells[column];
+        cchar_t out;
+        if (!cell->text[0] || (cell->text[0] == L' ' && !cell->text[1] && !cell->attr))
+            continue;
+        (void)setcchar(&out, cell->text, attributes(cell->attr), colour(term, cell->attr), NULL);
+        (void)mvadd_wch(row, column, &out);
+    }
+}
+
+static void paint(struct terminal *term)
+{
+    (void)refresh();
+    take_paint(term);
+}
+
+/* A pipe that is full would be waited for, and nobody empties it meanwhile: row by row. */
+static void draw_by_rows(struct terminal *term, const struct grid *grid)
+{
+    if (is_cleared(stdscr)) {
+        (void)erase();
+        paint(term);
+    }
+    for (int row = 0; row < grid->height; row++) {
+        (void)move(row, 0);
+        (void)clrtoeol();
+        put_row(term, grid, row);
+        paint(term);
+    }
+}
+
 void term_draw(struct terminal *term, const struct grid *grid)
 {
-    (void)erase();
-    for (int row = 0; row < grid->height; row++) {
-        for (int column = 0; column < grid->width; column++) {
-            const struct cell *cell =
-                &grid->cells[(size_t)row * (size_t)grid->width + (size_t)column];
-            cchar_t out;
-            if (!cell->text[0] || (cell->text[0] == L' ' && !cell->text[1] && !cell->attr))
-                continue;
-            (void)setcchar(&out, cell->text, attributes(cell->attr), colour(term, cell->attr),
-                           NULL);
-            (void)mvadd_wch(row, column, &out);
-        }
+    if (term->paint_from >= 0) {
+        draw_by_rows(term, grid);
+    } else {
+        (void)erase();
+        for (int row = 0; row < grid->height; row++)
+            put_row(term, grid, row);
+        (void)refresh();
     }
-    (void)refresh();
     send_paint(term);
 }
 

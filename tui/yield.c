@@ -256,14 +256,17 @@ static const char *outcome_sentence(const struct yield *yield, enum yield_outcom
     case YIELD_OUTCOMES:
         break;
     }
-    return arena_printf(arena, "Unknown: %s. Last seen: %s.",
+    bool looked = yield->view.facts != yield->asked;
+    return arena_printf(arena, "Unknown: %s. %s%s.",
                         yield->view.sent == SENT_YES     ? "the signal was sent"
                         : yield->view.sent == SENT_ASKED ? "the leader was asked"
                                                          : "the signal may have been sent",
-                        sight->elsewhere ? "another server, or a standby, answers"
-                        : !sight->led    ? "nobody leads"
-                        : sight->held    ? "the old owner still holds it"
-                                         : who);
+                        looked ? "Last seen: " : "",
+                        !looked            ? "Nobody has looked who leads since"
+                        : sight->elsewhere ? "another server, or a standby, answers"
+                        : !sight->led      ? "nobody leads"
+                        : sight->held      ? "the old owner still holds it"
+                                           : who);
 }
 
 static void conclude(struct yield *yield)

@@ -299,6 +299,7 @@ static int stop_signals(void)
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGHUP);
+    (void)sigaddset(&signals, SIGQUIT);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }

@@ -204,6 +204,18 @@ static void write_end(const struct yield_view *view, bool dry, struct json *json
     json_close(json, ']');
 }
 
+const char *yield_sent_words(const struct yield_view *view)
+{
+    static const char *const words[] = {
+        [SENT_NO] = "nothing",
+        [SENT_ASKED] = "a request to release; no session was signalled",
+        [SENT_MAYBE] = "perhaps: nobody can tell whether the signal went out",
+        [SENT_YES] = "the session was signalled",
+    };
+    bool yet = view->sent == SENT_NO && view->phase != PHASE_DONE;
+    return yet ? "nothing yet" : words[view->sent];
+}
+
 void yield_show_json(const struct yield_view *view, bool dry, int status, FILE *out)
 {
     const struct yield_target *target = view->target;

@@ -213,7 +213,8 @@ void yielding_settle(struct yielding *yielding, int64_t now_us)
     yielding->drawn_us = now_us;
 }
 
-/* Nobody watches it any longer; what it left is recorded if the server answers soon. */
+/* Nobody fills it in or watches it any longer; what it left is recorded if the server answers soon.
+ */
 static void part(struct yielding *yielding)
 {
     const struct yield_view *view = yielding->ui->form.view;
@@ -228,10 +229,18 @@ static void part(struct yielding *yielding)
         int ready = poll(&fd, 1, left_us > 0 ? (int)(left_us / 1000) + 1 : 0);
         yield_step(yielding->yield, ready > 0);
     }
-    (void)fprintf(stderr, "pgleader top: yield of ");
+}
+
+/* The last that is said of a dialog or a watch that was open at the end; where nothing was sent,
+ * the sentence says so itself. */
+static void say_last(const struct yield_view *view)
+{
+    (void)fputs("pgleader top: yield of ", stderr);
     print_harmless(stderr, view->target->duty);
     (void)fputs(": ", stderr);
     print_harmless(stderr, view->sentence);
+    if (view->sent != SENT_NO)
+        (void)fprintf(stderr, " Sent: %s.", yield_sent_words(view));
     if (view->intent >= 0 && !view->recorded)
         (void)fputs(" The outcome is not recorded.", stderr);
     (void)fputc('\n', stderr);
@@ -240,11 +249,9 @@ static void part(struct yielding *yielding)
 void yielding_free(struct yielding *yielding)
 {
     if (yielding->yield) {
-        bool asked = yielding->ui->form.view->phase > PHASE_ASKING;
-        if (asked && !is_over(yielding))
+        if (!is_over(yielding))
             part(yielding);
-        else
-            yielding_end(yielding);
+        say_last(yielding->ui->form.view);
     }
     put_away(yielding);
     free(yielding);

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import select
 import subprocess
 
 from .exporter import program
@@ -109,3 +110,21 @@ class Vterm:
     def end(self, deadline=20.0):
         """Waits for the end; returns the screen after it."""
         return self.when(lambda screen: screen.status is not None, "the program ends", deadline)
+
+
+def takes(pid):
+    """True if the terminal of a program takes more text."""
+    fd = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        return bool(select.select([], [fd], [], 0)[1])
+    finally:
+        os.close(fd)
+
+
+def choke(terminal):
+    """Reads nothing any more, and lets the program draw until the kernel keeps no more of it."""
+    def full():
+        terminal.keys("\x0c")
+        return not takes(terminal.pid)
+    terminal.hold()
+    wait_until(full, "the terminal is full")

@@ -97,15 +97,34 @@ def test_a_terminal_obeys_nothing(pg):
         assert "?[2J?evil?日本" in told and not {"\x1b", "\u202e"} & set(told)
         done = pgleader("yield", f"jobs/{evil}\udcff", "--dry-run", pg.conninfo())
         assert "jobs/?[2J?evil?日本?" in done.stderr and done.returncode == 64
+    pg.sql("select pgleader.retire_duty('jobs/evil')")
 
 
+FULL = {"a full disk": 'exec "$@" >/dev/full', "a file that may not grow": 'ulimit -f 0; exec "$@" >"$0"'}
+
+
+def without_room(script, path, argv):
+    return subprocess.run(["bash", "-c", FULL[script], path / "out", *argv], env=environment(), stderr=subprocess.PIPE, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("script", FULL)
 @pytest.mark.parametrize("words, code", PRINTERS)
-def test_a_full_disk(pg, words, code):
+def test_no_room_for_the_result(pg, tmp_path, words, code, script):
     """What could not be written was not told: its own status, and why."""
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([program("pgleader"), *words.split(), pg.conninfo()], env=environment(), stdout=full, stderr=subprocess.PIPE,
-                              text=True, timeout=60)
+    done = without_room(script, tmp_path, [program("pgleader"), *words.split(), pg.conninfo()])
     assert done.returncode == code and "could not write" in done.stderr, done
+
+
+@pytest.mark.parametrize("script", FULL)
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["steps", "json"])
+def test_no_room_for_what_a_yield_says(pg, tmp_path, options, script):
+    """The deed goes on to its end, and the status tells how it ended."""
+    with closing(stranger(pg, 7102)) as leader:
+        token = dry(pg.conninfo(), "advisory/7102").json["confirm"]
+        argv = [program("pgleader"), "yield", "advisory/7102", "--reason=x", f"--confirm={token}", "--override=no-successor", "--wait=100ms",
+                *options, pg.conninfo()]
+        done = without_room(script, tmp_path, argv)
+        assert done.returncode == 11 and "could not write the result" in done.stderr and not alive(pg, leader), done
 
 
 @pytest.mark.parametrize("closed", ["1", "2", "1 2", "0 1 2"])

@@ -3,7 +3,6 @@
 """pgleader top takes the terminal and gives it back, on every way out and whatever becomes of the terminal."""
 
 import os
-import select
 import signal
 import subprocess
 import time
@@ -13,8 +12,8 @@ import pytest
 from tests.support.cluster import Cluster, hold_lock
 from tests.support.exporter import program
 from tests.support.terminal import measured
-from tests.support.vterm import Vterm
-from tests.support.wait import hold_for, wait_until
+from tests.support.vterm import Vterm, choke
+from tests.support.wait import hold_for
 
 TOP = program("pgleader")
 Q_ANSWERS_WITHIN = 0.5 if os.environ.get("PGLEADER_VARIANT") else 0.1
@@ -123,30 +122,13 @@ def test_a_terminal_that_was_stopped_before(pg):
         given_back(top, 0)
 
 
-def takes(pid):
-    """True if the terminal of a program takes more text."""
-    fd = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        return bool(select.select([], [fd], [], 0)[1])
-    finally:
-        os.close(fd)
-
-
-def fill(top):
-    """Lets the program draw until the kernel keeps no more of it."""
-    def full():
-        top.keys("\x0c")
-        return not takes(top.pid)
-    top.hold()
-    wait_until(full, "the terminal is full")
-
-
+@pytest.mark.parametrize("wrapper", [[], ["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"]], ids=["", "no file may grow"])
 @pytest.mark.parametrize("way, status", [("q", 0), ("?Q", 0), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGSEGV, 128 + signal.SIGSEGV)])
-def test_a_terminal_that_takes_nothing(pg, way, status):
+def test_a_terminal_that_takes_nothing(pg, way, status, wrapper):
     """The network to the person is dead: pictures are dropped, keys and signals still end it, and it does not spin."""
-    with top_of(pg, width=300, height=100) as top:
+    with top_of(pg, *wrapper, width=300, height=100) as top:
         top.wait("worker-0@node-a")
-        fill(top)
+        choke(top)
         assert measured(top.pid, 1.0) < 0.3
         if isinstance(way, str):
             top.keys(way)
@@ -162,7 +144,7 @@ def test_pictures_come_again(pg):
     """A terminal that goes on after a pause shows the newest picture, whole."""
     with top_of(pg, width=300, height=100) as top, top_of(pg, width=300, height=100) as fresh:
         top.wait("worker-0@node-a")
-        fill(top)
+        choke(top)
         top.keys("?")
         top.read()
         top.wait("KEYS")
