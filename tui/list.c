@@ -129,18 +129,52 @@ static void add_server(struct list *list, const struct picture *picture, size_t 
     }
 }
 
+/* The most urgent of its duties; a server that gives no picture may have any. */
+static enum urgency server_urgency(const struct picture *picture, size_t server)
+{
+    const struct published *published = picture->servers[server];
+    const struct snapshot *snapshot = published ? published->snapshot : NULL;
+    enum urgency most = snapshot && picture->fresh[server] ? URGENCY_GONE : URGENCY_UNKNOWN;
+    for (size_t i = 0; snapshot && i < snapshot->n_duties; i++) {
+        enum urgency urgency = verdict_urgency(&snapshot->duties[i], picture->fresh[server]);
+        most = urgency < most ? urgency : most;
+    }
+    return most < URGENCY_FINE ? most : URGENCY_FINE;
+}
+
+/* By attention the server with the most urgent duty comes first; else they come as configured. */
+static size_t *servers_in_order(const struct picture *picture, enum list_order order)
+{
+    size_t *servers = xcalloc(picture->n + 1, sizeof *servers);
+    int *urgencies = xcalloc(picture->n + 1, sizeof *urgencies);
+    for (size_t i = 0; i < picture->n; i++) {
+        size_t at = i;
+        urgencies[i] =
+            order == ORDER_ATTENTION && picture->n > 1 ? (int)server_urgency(picture, i) : 0;
+        for (; at > 0 && urgencies[servers[at - 1]] > urgencies[i]; at--)
+            servers[at] = servers[at - 1];
+        servers[at] = i;
+    }
+    free(urgencies);
+    return servers;
+}
+
 void list_build(const struct picture *picture, enum list_order order, bool inverted,
                 const char *filter, struct list *ret_list)
 {
     struct list list = {.rows = xcalloc(all_duties(picture) + picture->n + 1, sizeof *list.rows)};
     struct sorting sorting = {.order = order, .inverted = inverted};
+    size_t *servers = servers_in_order(picture, order);
     for (size_t i = 0; i < picture->n; i++) {
+        size_t server = servers[i];
         if (picture->n > 1)
-            list.rows[list.n++] = (struct list_row){.server = i, .fresh = picture->fresh[i]};
+            list.rows[list.n++] =
+                (struct list_row){.server = server, .fresh = picture->fresh[server]};
         size_t first = list.n;
-        add_server(&list, picture, i, filter);
+        add_server(&list, picture, server, filter);
         sort(list.rows + first, list.n - first, &sorting);
     }
+    free(servers);
     list.taken_us = picture->taken_us;
     list.order = order;
     list.inverted = inverted;

@@ -361,15 +361,55 @@ static void the_cursor_waits_for_a_key(void **state)
     }
 }
 
+/* A server whose duty nobody leads, or that gives no picture, comes before one that wants nobody.
+ */
+static void servers_by_attention(void **state)
+{
+    (void)state;
+    static const struct {
+        bool led[2], fresh[2];
+        const char *order; /* the keys before it */
+        const char *first;
+    } rows[] = {
+        {{true, true}, {true, true}, "", "a"},   {{true, false}, {true, true}, "", "b"},
+        {{false, false}, {true, true}, "", "a"}, {{true, true}, {true, false}, "", "b"},
+        {{false, true}, {true, false}, "", "a"}, {{true, false}, {true, true}, ">d", "a"},
+        {{true, false}, {true, true}, "I", "b"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static const char *const names[] = {"a", "b"};
+        struct published *published[2];
+        struct picture picture;
+        struct ui ui;
+        for (int s = 0; s < 2; s++) {
+            struct snapshot *snapshot = build_snapshot(1);
+            build_duty(&snapshot->duties[0], "duty", 1);
+            if (rows[i].led[s])
+                build_owner(&snapshot->duties[0], 11, "worker", HOUR_US);
+            published[s] = build_published(names[s], snapshot);
+        }
+        build_picture(&picture, published, 2);
+        memcpy(picture.fresh, rows[i].fresh, sizeof rows[i].fresh);
+        ui_init(&ui, NULL, SECOND_US);
+        ui_settle(&ui, &picture, 80, 24);
+        keys(&ui, &picture, rows[i].order, 80, 24);
+        assert_int_equal(ui.list.n, 4);
+        assert_string_equal(picture.servers[ui.list.rows[0].server]->server, rows[i].first);
+        ui_done(&ui);
+        picture_done(&picture);
+    }
+}
+
 int main(int argc, char **argv)
 {
     (void)setlocale(LC_CTYPE, "C.UTF-8");
     (void)setenv("TZ", "<-0330>3:30", 1);
     golden_begin(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(screens_are_golden),      cmocka_unit_test(names_stay_in_their_cells),
-        cmocka_unit_test(columns_are_straight),    cmocka_unit_test(colour_is_never_alone),
-        cmocka_unit_test(events_keep_their_place), cmocka_unit_test(the_cursor_waits_for_a_key),
+        cmocka_unit_test(screens_are_golden),         cmocka_unit_test(names_stay_in_their_cells),
+        cmocka_unit_test(columns_are_straight),       cmocka_unit_test(colour_is_never_alone),
+        cmocka_unit_test(servers_by_attention),       cmocka_unit_test(events_keep_their_place),
+        cmocka_unit_test(the_cursor_waits_for_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
