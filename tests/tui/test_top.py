@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-# ctest: serial asan
+# ctest: serial asan tsan
 """pgleader top on a real terminal: found, read, steered, and left as it was found."""
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-# ctest: asan
+# ctest: asan tsan
 """The rarer keys of `pgleader top`: look now, copy, the command line, columns that have no room, save under a name."""
 
 import base64
