@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: PostgreSQL */
 /* pgleader_exporter: shows Prometheus who leads. It reads, and can write nothing. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/standard.h"
 #include "exporter/metrics.h"
 #include "exporter/service.h"
 #include "exporter/web_settings.h"
@@ -141,6 +143,7 @@ int main(int argc, char **argv)
     };
     struct error err = {0};
     int rest = argc;
+    standard_files_open(O_RDWR);
     /* One heap for two threads, and large blocks go back to the system: the exporter stays small.
      */
     (void)mallopt(M_ARENA_MAX, 1);

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/standard.h"
 #include "base/text.h"
 #include "tui/command.h"
 #include "tui/harmless.h"
@@ -46,20 +46,9 @@ int command_written(const char *name, int status, int unwritten)
     return unwritten;
 }
 
-/* Where one was closed the first socket would take its place, and what is printed would reach a
- * server. Not for writing: who could print nothing is to say so. */
-static void open_standard_files(void)
-{
-    int fd = open("/dev/null", O_RDONLY);
-    while (fd >= 0 && fd <= STDERR_FILENO)
-        fd = open("/dev/null", O_RDONLY);
-    if (fd >= 0)
-        (void)close(fd);
-}
-
 int main(int argc, char **argv)
 {
-    open_standard_files();
+    standard_files_open(O_RDONLY);
     (void)signal(SIGXFSZ, SIG_IGN); /* an error of writing, and no end in the middle of a yield */
     if (argc > 1 && text_equal(argv[1], "--version")) {
         (void)puts("pgleader " PGLEADER_VERSION);

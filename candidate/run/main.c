@@ -4,23 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/standard.h"
 #include "candidate/run/arguments.h"
 #include "candidate/run/run.h"
 #include "candidate/run/status.h"
-
-/* Else the first socket would be somebody's standard output. */
-static void open_standard_files(void)
-{
-    int fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO)
-        fd = open("/dev/null", O_RDWR);
-    if (fd >= 0)
-        (void)close(fd);
-}
 
 static void note_usage(struct status *status, const struct error *err)
 {
@@ -34,7 +24,7 @@ int main(int argc, char **argv)
 {
     struct arguments arguments;
     struct error err = {0};
-    open_standard_files();
+    standard_files_open(O_RDWR);
     bool fine = arguments_read(argc, argv, &arguments, &err);
     log_configure(arguments.log_level, arguments.log_format);
     if (fine && arguments.version)

@@ -6,12 +6,15 @@ import re
 import signal
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 
 from tests.support.cluster import ROOT, Cluster, free_port
 from tests.support.exporter import Exporter, program
 from tests.support.scene import config, holding, lock_duty, server
+from tests.support.wait import wait_until
 
 PASSWORD = "s3cret pass'w\\rd"
 HBA = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhost all watcher 127.0.0.1/32 scram-sha-256\n"
@@ -31,6 +34,15 @@ def run(*argv, env=None, timeout=10):
     return done.returncode, done.stdout, done.stderr
 
 
+def sees_its_server(port):
+    """Whether the exporter there answers, and sees its server."""
+    try:
+        body = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    except urllib.error.URLError:
+        return False
+    return re.search(r"^pgleader_up\{.*\} 1$", body, re.M) is not None
+
+
 # what a user may ask for, and is told on standard output
 def test_help():
     code, out, err = run("--help")
@@ -46,6 +58,19 @@ def test_help():
 def test_version():
     code, out, err = run("--version")
     assert (code, err) == (0, "") and re.fullmatch(r"pgleader_exporter \d+\.\d+\.\d+\n", out)
+
+
+@pytest.mark.parametrize("closed", ["1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_files(cluster, closed):
+    """Started without them its log is lost; it does not go to a server or into an answer."""
+    port = free_port()
+    argv = ["bash", "-c", f'exec "$@" {closed}', "-", program(), f"--web.listen-address=127.0.0.1:{port}", "--log.level=debug", cluster.conninfo()]
+    with subprocess.Popen([str(word) for word in argv], env={"PATH": os.environ["PATH"], "LC_ALL": "C"}) as process:
+        try:
+            wait_until(lambda: sees_its_server(port), "the exporter sees its server")
+            assert [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in (1, 2)] == 2 * ["/dev/null"]
+        finally:
+            process.terminate()
 
 
 def test_list_metrics():
