@@ -12,6 +12,7 @@
 #include "observe/fill.h"
 #include "observe/identity.h"
 #include "observe/ledger_rows.h"
+#include "observe/narrow.h"
 #include "observe/plan.h"
 #include "observe/probe.h"
 #include "observe/roles.h"
@@ -27,6 +28,7 @@ struct collector {
     const struct config_server *server;
     struct probes probes;
     struct plan plan;
+    struct narrow narrow;         /* of the plan, where one duty alone is asked for */
     struct arena *registry_arena; /* the ledger's definitions */
     struct config_duty *registry;
     size_t n_registry;
@@ -34,6 +36,7 @@ struct collector {
     const char *open_pids; /* '{...}', in registry_arena */
     bool registry_read;    /* since the ledger was found */
     bool registry_new;     /* in the last poll: the rows and sessions that it names come next */
+    bool only_unread;      /* in the last poll: of the one duty that is asked for */
     struct identity *identity;
     struct roles *roles;
     int64_t cost_us;
@@ -61,6 +64,8 @@ struct collector *collector_new(const struct config *config, const struct config
     collector->identity = identity_new();
     collector->roles = roles_new();
     probes_init(&collector->probes);
+    if (config->only_duty)
+        probe_ask(&collector->probes.items[PROBE_LEDGER], narrow_ledger_query());
     return collector;
 }
 
@@ -79,13 +84,13 @@ void collector_free(struct collector *collector)
 
 void collector_connected(struct collector *collector, const struct pg_session *conn)
 {
-    struct probe *locks = &collector->probes.items[PROBE_LOCKS];
     identity_connected(collector->identity, conn);
     probes_forget_session(&collector->probes);
-    free(locks->query);
-    locks->query =
-        xstrdup(identity_version(collector->identity) >= VERSION_WAITSTART ? sql_locks
-                                                                           : sql_locks_before_14);
+    bool waitstart = identity_version(collector->identity) >= VERSION_WAITSTART;
+    const char *query = collector->config->only_duty ? sql_locks_of_keys
+                        : waitstart                  ? sql_locks
+                                                     : sql_locks_before_14;
+    probe_ask(&collector->probes.items[PROBE_LOCKS], xstrdup(query));
 }
 
 /* The lease rows and progress tables that the definitions name. */
@@ -94,6 +99,9 @@ static void want_tables(struct collector *collector, const struct config_duty *d
     struct arena *arena = collector->plan.arena;
     for (size_t i = 0; i < n; i++) {
         const struct config_duty *duty = &duties[i];
+        const char *only = collector->config->only_duty;
+        if (only && strcmp(duty->name, only) != 0)
+            continue;
         const char *query =
             duty->mechanism == MECHANISM_LEASE ? lease_query(&duty->lease, arena, NULL) : NULL;
         if (query) {
@@ -109,13 +117,28 @@ static void want_tables(struct collector *collector, const struct config_duty *d
     }
 }
 
+static struct definitions definitions_of(const struct collector *collector)
+{
+    return (struct definitions){
+        .registry = collector->registry,
+        .n_registry = collector->n_registry,
+        .server = collector->server,
+        .arenas = {collector->registry_arena, collector->config->arena},
+    };
+}
+
 const struct pg_section *collector_plan(struct collector *collector, int64_t now_us, size_t *ret_n)
 {
+    const bool narrow = collector->config->only_duty != NULL;
+    const struct definitions definitions = definitions_of(collector);
     const struct plan_needs needs = {.probes = &collector->probes,
                                      .identity = collector->identity,
                                      .roles = collector->roles,
-                                     .open_pids = collector->open_pids};
+                                     .open_pids = collector->open_pids,
+                                     .narrow = narrow ? &collector->narrow : NULL};
     plan_begin(&collector->plan, now_us);
+    if (narrow)
+        collector->narrow = narrow_to(collector->config, &definitions, collector->plan.arena);
     collector->registry_new = false;
     probes_clear_wanted(&collector->probes);
     want_tables(collector, collector->registry, collector->n_registry);
@@ -334,6 +357,13 @@ static void fill_from_tables(struct reading *reading, struct snapshot *snapshot)
     }
 }
 
+/* Nothing is known of a lock that was not asked for. */
+static bool was_asked(const struct collector *collector, const struct duty *duty)
+{
+    return !collector->config->only_duty || duty->mechanism == MECHANISM_LEASE ||
+           narrow_has(&collector->narrow, duty->key);
+}
+
 static void fill_duties(struct reading *reading, struct snapshot *snapshot)
 {
     struct filling filling = {.snapshot = snapshot,
@@ -344,7 +374,8 @@ static void fill_duties(struct reading *reading, struct snapshot *snapshot)
         struct duty *duty = &snapshot->duties[i];
         if (reading->ledger_read && duty->source == SOURCE_LEDGER)
             ledger_fill(&reading->ledger, duty, snapshot->arena);
-        fill_lock(&filling, duty);
+        if (was_asked(reading->collector, duty))
+            fill_lock(&filling, duty);
     }
     candidates_free(filling.candidates);
     fill_from_tables(reading, snapshot);
@@ -354,12 +385,15 @@ static void fill_duties(struct reading *reading, struct snapshot *snapshot)
 
 static struct named *name_duties(const struct collector *collector)
 {
-    const struct definitions definitions = {
-        .registry = collector->registry,
-        .n_registry = collector->n_registry,
-        .server = collector->server,
-        .arenas = {collector->registry_arena, collector->config->arena}};
+    const struct definitions definitions = definitions_of(collector);
     return named_new(&definitions);
+}
+
+static void note_only(struct collector *collector, const struct snapshot *snapshot)
+{
+    const char *only = collector->config->only_duty;
+    const struct duty *duty = only ? snapshot_find(snapshot, only) : NULL;
+    collector->only_unread = duty && !duty->read;
 }
 
 static struct snapshot *make_snapshot(struct reading *reading, const struct snapshot *previous,
@@ -388,6 +422,7 @@ static struct snapshot *make_snapshot(struct reading *reading, const struct snap
         collector->named = name_duties(collector);
     duties_list(snapshot, collector->named, collector->config, &reading->sessions, previous);
     fill_duties(reading, snapshot);
+    note_only(collector, snapshot);
     return snapshot;
 }
 
@@ -436,9 +471,11 @@ bool collector_incomplete(const struct collector *collector)
     const struct probe *ledger = &collector->probes.items[PROBE_LEDGER];
     bool found =
         identity_has_ledger(collector->identity) && !ledger->planned && ledger->failures == 0;
-    bool names = !roles->planned && roles->failures == 0 &&
+    bool narrow = collector->config->only_duty != NULL;
+    bool names = !narrow && !roles->planned && roles->failures == 0 &&
                  roles_wanted(collector->roles, collector->plan.now_us);
-    return names || found || collector->registry_new ||
+    bool rows = collector->registry_new && (!narrow || collector->only_unread);
+    return names || found || rows ||
            (!identity->planned && identity->failures == 0 && identity->next_us == 0);
 }
 

@@ -76,6 +76,8 @@ struct config {
     int64_t discovery_after_us;
     int discovery_limit;
     struct lock_key discovery_key; /* only this one, if its objsubid is set */
+    const char *only_duty;         /* pictures need show no other, and no role's name; NULL: all */
+    int silent_after_s; /* a server that is silent for so long is lost; 0: as libpq has it */
     int64_t poll_interval_us;
 };
 

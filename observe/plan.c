@@ -39,8 +39,9 @@ static bool is_relevant(const struct plan_needs *needs, const struct probe *prob
     case PROBE_LOCKS:
     case PROBE_IDENTITY:
     case PROBE_CONTROL:
-    case PROBE_ROLES:
         return true;
+    case PROBE_ROLES:
+        return !needs->narrow;
     case PROBE_LEDGER_VERSION:
     case PROBE_LEDGER:
         return identity_has_ledger(needs->identity);
@@ -70,7 +71,9 @@ static const char *parameter_of(const struct plan *plan, const struct plan_needs
                                 const struct probe *probe)
 {
     if (probe->kind == PROBE_LOCKS)
-        return needs->open_pids;
+        return needs->narrow ? needs->narrow->keys : needs->open_pids;
+    if (probe->kind == PROBE_LEDGER)
+        return needs->narrow ? needs->narrow->names : NULL;
     if (probe->kind == PROBE_ROLES)
         return roles_question(needs->roles, plan->arena);
     if (probe->kind == PROBE_LEASE)
@@ -81,13 +84,16 @@ static const char *parameter_of(const struct plan *plan, const struct plan_needs
 static void add(struct plan *plan, const struct plan_needs *needs, struct probe *probe)
 {
     const char *parameter = parameter_of(plan, needs, probe);
+    const char *second = needs->narrow && probe->kind == PROBE_LEDGER ? needs->narrow->keys : NULL;
     probe->planned = true;
     probe->position = plan->n;
     plan->sections[plan->n++] = (struct pg_section){
         .name = probe->name,
         .query = probe->query,
-        .n_params = parameter ? 1 : 0,
-        .params = {parameter},
+        .n_params = second      ? 2
+                    : parameter ? 1
+                                : 0,
+        .params = {parameter, second},
         .prepared = identity_direct(needs->identity) ? &probe->prepared : NULL,
         .lock_timeout_us = SECTION_LOCK_TIMEOUT_US,
         .statement_timeout_us = SECTION_STATEMENT_TIMEOUT_US,

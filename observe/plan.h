@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "observe/identity.h"
+#include "observe/narrow.h"
 #include "observe/probe.h"
 #include "observe/roles.h"
 #include "pg/batch.h"
@@ -25,7 +26,8 @@ struct plan_needs {
     struct probes *probes;
     const struct identity *identity;
     const struct roles *roles;
-    const char *open_pids; /* '{...}' */
+    const char *open_pids;       /* '{...}' */
+    const struct narrow *narrow; /* NULL: every duty is asked for */
 };
 
 void plan_init(struct plan *plan);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "observe/watch.h"
 
 struct poller {
@@ -71,6 +72,15 @@ void poller_hurry(struct poller *poller)
 {
     for (size_t i = 0; i < poller->n; i++)
         watch_hurry(poller->watches[i]);
+}
+
+struct pg_session *poller_take_session(struct poller *poller, const char *server)
+{
+    for (size_t i = 0; i < poller->n; i++) {
+        if (text_equal(poller->config->servers[i].name, server))
+            return watch_take_session(poller->watches[i]);
+    }
+    return NULL;
 }
 
 size_t poller_room(const struct poller *poller)

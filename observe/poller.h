@@ -10,6 +10,7 @@
 
 #include "observe/config.h"
 #include "observe/publish.h"
+#include "pg/conn.h"
 
 /* What a program may want to log; every pointer is valid during the call only. Any hook may be
  * NULL. */
@@ -39,6 +40,10 @@ void poller_set_config(struct poller *poller, struct config *config);
 
 /* Every server is asked now, or tried again, unless it is being asked. */
 void poller_hurry(struct poller *poller);
+
+/* The idle session with the server of that name, in pipeline mode, with nothing prepared that
+ * counts: the caller's now. NULL while it is being asked, or is not there. */
+struct pg_session *poller_take_session(struct poller *poller, const char *server);
 
 /* Fills fds (room for poller_room of them) and sets *ret_timeout_ms for poll(2). Returns how many.
  */

@@ -93,6 +93,12 @@ struct probe *probes_progress(struct probes *probes, const char *duty, const cha
     return probe;
 }
 
+void probe_ask(struct probe *probe, char *query)
+{
+    free(probe->query);
+    probe->query = query;
+}
+
 void probes_clear_wanted(struct probes *probes)
 {
     for (size_t i = PROBE_FIXED; i < probes->n; i++) {

@@ -60,6 +60,9 @@ void probes_forget_session(struct probes *probes);
 struct probe *probes_lease(struct probes *probes, const char *table, const char *query);
 struct probe *probes_progress(struct probes *probes, const char *duty, const char *query);
 
+/* What it asks from now on; owns the query. */
+void probe_ask(struct probe *probe, char *query);
+
 /* Before the definitions are walked: nothing is wanted, no keys. */
 void probes_clear_wanted(struct probes *probes);
 void probe_add_row(struct probe *probe, const char *row);

@@ -27,6 +27,7 @@ struct watch {
     struct pg_session *conn;
     struct pg_batch *batch;
     struct pace pace;
+    int silent_after_s;
     int64_t due_us;     /* down: the next attempt; idle: the next poll; else the deadline */
     int64_t attempt_us; /* when the poll under way was due: connecting counts as part of it */
     int64_t connect_us; /* when the last session was begun */
@@ -52,6 +53,7 @@ struct watch *watch_new(const struct watch_context *context, const struct config
     watch->server = server;
     watch->collector = collector_new(config, server);
     watch->pace.configured_us = config->poll_interval_us;
+    watch->silent_after_s = config->silent_after_s;
     watch->due_us = clock_monotonic_us();
     watch->attempt_us = watch->due_us;
     watch->success_us = TIME_UNKNOWN;
@@ -248,6 +250,7 @@ static void start_connecting(struct watch *watch)
         .password = watch->server->password,
         .password_file = watch->server->password_file,
         .first_host = watch->first_host,
+        .silent_after_s = watch->silent_after_s,
     };
     watch->connect_us = clock_monotonic_us();
     watch->conn = pg_conn_start(&options, &err);
@@ -433,6 +436,15 @@ static void run_out(struct watch *watch)
         return;
     }
     fail(watch, &err);
+}
+
+struct pg_session *watch_take_session(struct watch *watch)
+{
+    if (watch->state != WATCH_IDLE)
+        return NULL;
+    watch->state = WATCH_DOWN;
+    watch->greeted = false;
+    return STEAL(watch->conn);
 }
 
 void watch_hurry(struct watch *watch)

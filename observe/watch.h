@@ -27,6 +27,10 @@ void watch_inherit(struct watch *watch, struct watch *old);
 void watch_wants(const struct watch *watch, struct pollfd *ret_fd);
 int64_t watch_due_us(const struct watch *watch); /* CLOCK_MONOTONIC: the next deadline or poll */
 
+/* Its session, if no poll is under way, else NULL: the caller's now, and a next poll opens another.
+ */
+struct pg_session *watch_take_session(struct watch *watch);
+
 /* The next poll, or attempt to connect, comes now. */
 void watch_hurry(struct watch *watch);
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "pg/conn.h"
 
-enum { PG_PARAMS_MAX = 1 };
+enum { PG_PARAMS_MAX = 2 };
 
 /* A statement that a session prepares once and keeps; zero-initialise one for each text and
  * session. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "observe/poller.h"
 
 /* The second attempt comes at once and forgives a server that was just restarting, or a first host
@@ -18,6 +19,7 @@ enum { ATTEMPTS = 2, POLLS_WITH_LEDGER = 3, POLLS_MOST = 4 };
 struct status_look {
     struct board *board;
     struct poller *poller;
+    const char *only;   /* NULL: every duty */
     struct pollfd *fds; /* the last one is for stop_fd */
 };
 
@@ -27,6 +29,7 @@ struct status_look *status_look_new(struct config *config)
     struct status_look *look = xcalloc(1, sizeof *look);
     look->board = board_new();
     look->poller = poller_new(look->board, "pgleader", &hooks);
+    look->only = config->only_duty;
     board_set_servers(look->board, config);
     poller_set_config(look->poller, config);
     look->fds = xcalloc(poller_room(look->poller) + 1, sizeof *look->fds);
@@ -40,6 +43,11 @@ struct config *status_look_stop(struct status_look *look)
     free(look->fds);
     free(look);
     return config;
+}
+
+struct pg_session *status_look_session(struct status_look *look, const char *server)
+{
+    return poller_take_session(look->poller, server);
 }
 
 void status_look_free(struct status_look *look)
@@ -56,22 +64,55 @@ static uint64_t attempts(const struct poll_stats *stats)
 }
 
 /* Who that is, or whether two really contend, is left to another poll. */
-static bool leaves_open(const struct snapshot *snapshot, const struct duty *duty)
+static bool leaves_open(const struct snapshot *snapshot, const struct duty *duty, bool names)
 {
-    bool nameless = duty->owners > 0 && duty->owner.pid > 0 && !duty->owner.usename;
+    bool nameless = names && duty->owners > 0 && duty->owner.pid > 0 && !duty->owner.usename;
     bool unread = !duty->read && !snapshot->facts.in_recovery;
     return nameless || unread || duty->trail.strangers == 1 || duty->trail.rivals == 1;
 }
 
-static bool enough_of(const struct published *server, bool fresh)
+/* NULL while it was not asked. */
+static const struct section *ledger_of(const struct published *server)
+{
+    for (size_t i = 0; i < server->n_sections; i++) {
+        if (text_equal(server->sections[i].name, "ledger"))
+            return &server->sections[i];
+    }
+    return NULL;
+}
+
+/* A first poll finds out that there is a ledger, the next one reads it. */
+bool status_look_complete(const struct published *server, bool fresh)
+{
+    const struct snapshot *snapshot = server->snapshot;
+    return fresh && snapshot && (snapshot->facts.ledger_version == 0 || ledger_of(server));
+}
+
+/* One duty alone: nobody asks for the names of roles, nor what the other duties leave open. */
+static bool only_is_open(const struct published *server, const char *only, uint64_t n)
+{
+    const struct snapshot *snapshot = server->snapshot;
+    const struct duty *duty = snapshot_find(snapshot, only);
+    const struct section *ledger = ledger_of(server);
+    bool read = snapshot->facts.ledger_version == 0 || (ledger && ledger->up);
+    return (!read && n < POLLS_WITH_LEDGER) || (duty && leaves_open(snapshot, duty, false));
+}
+
+static bool every_is_open(const struct snapshot *snapshot, uint64_t n)
+{
+    bool open = snapshot->facts.ledger_version != 0 && n < POLLS_WITH_LEDGER;
+    for (size_t i = 0; i < snapshot->n_duties; i++)
+        open = open || leaves_open(snapshot, &snapshot->duties[i], true);
+    return open;
+}
+
+static bool enough_of(const struct published *server, bool fresh, const char *only)
 {
     const struct snapshot *snapshot = server->snapshot;
     uint64_t n = attempts(&server->stats);
     if (!fresh)
         return n >= ATTEMPTS;
-    bool open = snapshot->facts.ledger_version != 0 && n < POLLS_WITH_LEDGER;
-    for (size_t i = 0; i < snapshot->n_duties; i++)
-        open = open || leaves_open(snapshot, &snapshot->duties[i]);
+    bool open = only ? only_is_open(server, only, n) : every_is_open(snapshot, n);
     return !open || n >= POLLS_MOST;
 }
 
@@ -81,7 +122,7 @@ static bool enough(struct status_look *look)
     bool all = true;
     board_take(look->board, &picture);
     for (size_t i = 0; i < picture.n; i++)
-        all = all && enough_of(picture.servers[i], picture.fresh[i]);
+        all = all && enough_of(picture.servers[i], picture.fresh[i], look->only);
     picture_done(&picture);
     return all;
 }

@@ -6,15 +6,23 @@
 #include <stdint.h>
 
 #include "observe/publish.h"
+#include "pg/conn.h"
 
 struct status_look;
 
-/* Owns config, which lives as long as the look. */
+/* Owns config, which lives as long as the look. Where config->only_duty is set, no more is waited
+ * for than that one needs. */
 struct status_look *status_look_new(struct config *config);
 void status_look_free(struct status_look *look);
 
 /* Ends the look, but what it looked at is the caller's now. */
 struct config *status_look_stop(struct status_look *look) MUSTCHECK;
+
+/* The session with that server, if it is idle, else NULL; the caller's now. */
+struct pg_session *status_look_session(struct status_look *look, const char *server);
+
+/* True once the server has said whether there is a ledger, and has read it. */
+bool status_look_complete(const struct published *server, bool fresh);
 
 enum status_look_end { LOOK_ENOUGH, LOOK_LATE, LOOK_STOPPED };
 

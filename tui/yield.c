@@ -19,6 +19,8 @@ static const int64_t record_within_us = 5 * SECOND_US;
 /* Quick while something is expected at any moment, slower when it keeps one waiting. */
 static int64_t watch_every_us(int64_t waited_us)
 {
+    if (waited_us < SECOND_US / 20)
+        return SECOND_US / 500;
     if (waited_us < 2 * SECOND_US)
         return SECOND_US / 100;
     return waited_us < 10 * SECOND_US ? SECOND_US / 20 : SECOND_US / 5;
@@ -90,7 +92,8 @@ struct yield *yield_new(const struct yield_order *order)
     yield->reason = order->reason;
     yield->confirm = order->confirm;
     yield->started_us = yield->phase_us = yield->due_us = clock_monotonic_us();
-    yield->confirmed_us = TIME_UNKNOWN;
+    yield->confirmed_us = order->confirmed ? yield->started_us : TIME_UNKNOWN;
+    yield->conn = order->session;
     yield->view = (struct yield_view){
         .target = &yield->target, .intent = -1, .sentence = "", .sight.generation = -1};
     judge_guards(yield); /* it may end before anything is read */
@@ -322,10 +325,8 @@ void yield_took_reading(struct yield *yield)
     yield->view.read_us = yield->read_done_us;
     switch (yield->view.phase) {
     case PHASE_LOOKING:
-        yield->view.phase = PHASE_ASKING;
-        judge_guards(yield);
-        break;
     case PHASE_ASKING:
+        yield->view.phase = PHASE_ASKING;
         judge_guards(yield);
         if (yield->confirmed_us != TIME_UNKNOWN && yield->read_sent_us >= yield->confirmed_us)
             decide(yield);

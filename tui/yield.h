@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "observe/snapshot.h"
+#include "pg/conn.h"
 #include "tui/guard.h"
 #include "tui/yield_outcome.h"
 
@@ -59,13 +60,19 @@ struct yield_view {
     size_t n_steps;
 };
 
+/* How long a server may be silent before the session with it is given up. */
+enum { YIELD_SILENT_AFTER_S = 10 };
+
 struct yield_order {
     const struct config_server *server; /* this and all below must outlive the yield */
     const struct snapshot *snapshot;    /* what the person saw: identity is frozen from it */
     const struct duty *duty;            /* of that snapshot */
     const char *reason;                 /* may come with yield_confirm instead */
     const char *confirm; /* to be judged with the guards from the beginning; sends nothing */
-    uint32_t overrides;  /* one bit a guard_id */
+    bool confirmed;      /* it stands as confirmation: the first reading decides */
+    struct pg_session
+        *session;       /* idle, with that server, the yield's from now on; NULL: it opens one */
+    uint32_t overrides; /* one bit a guard_id */
     int64_t grace_us, wait_us;
     void *context;
     void (*step)(void *context, const struct yield_step *step); /* may be NULL */

@@ -9,6 +9,7 @@
 #include <termios.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "tui/command.h"
 #include "tui/harmless.h"
@@ -145,15 +146,13 @@ static void ask(struct dialog *dialog)
     arena_free(arena);
 }
 
-/* The first picture: a dry run is content, a --confirm goes on, a person is asked. */
+/* The first picture: a dry run is content, a person is asked. */
 static void begin(struct dialog *dialog)
 {
     bool privilege = false;
     dialog->begun = true;
     if (dialog->arguments->dry_run)
         dialog->shown = true;
-    else if (dialog->arguments->confirm)
-        yield_confirm(dialog->yield, dialog->arguments->confirm, NULL);
     else if (guards_failed(&dialog->view->guards, &privilege))
         yield_refuse(dialog->yield);
     else
@@ -310,12 +309,15 @@ static int yield_duty(const struct arguments *arguments)
     struct dialog dialog = {.arguments = arguments, .stop_fd = -1};
     int status = yield_find(&arguments->servers, arguments->duty, &place);
     if (status == 0) {
+        struct pg_session *session = STEAL(place.session);
         const struct yield_order order = {
             .server = place.server,
             .snapshot = place.snapshot,
             .duty = place.duty,
             .reason = arguments->reason,
             .confirm = arguments->confirm,
+            .confirmed = arguments->confirm && !arguments->dry_run,
+            .session = session,
             .overrides = arguments->overrides,
             .grace_us = arguments->grace_us,
             .wait_us = arguments->wait_us,

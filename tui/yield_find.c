@@ -5,28 +5,17 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "observe/duties.h"
 #include "tui/command.h"
 #include "tui/status_look.h"
+#include "tui/yield.h"
 
 static const char command[] = "yield";
 static const int64_t look_within_us = 5 * SECOND_US;
 static const int64_t look_again_us = SECOND_US / 50;
 static const int64_t poll_every_us = SECOND_US / 10; /* the second one comes soon */
-
-/* A first poll finds out that there is a ledger, the next one reads it. */
-bool yield_find_complete(const struct published *server, bool fresh)
-{
-    const struct snapshot *snapshot = server->snapshot;
-    if (!fresh || !snapshot)
-        return false;
-    for (size_t i = 0; i < server->n_sections; i++) {
-        if (text_equal(server->sections[i].name, "ledger"))
-            return true;
-    }
-    return snapshot->facts.ledger_version == 0;
-}
 
 /* Two attempts that came to nothing are enough of a server that is not there. */
 static bool is_hopeless(const struct published *server, bool fresh)
@@ -41,12 +30,12 @@ static bool all_complete(const struct picture *picture)
 {
     bool all = true;
     for (size_t i = 0; i < picture->n; i++)
-        all = all && (yield_find_complete(picture->servers[i], picture->fresh[i]) ||
+        all = all && (status_look_complete(picture->servers[i], picture->fresh[i]) ||
                       is_hopeless(picture->servers[i], picture->fresh[i]));
     return all;
 }
 
-/* Of what nobody named, only the lock that is asked for: its name is its key. */
+/* Only the duty that is asked for; of what nobody named, the lock whose key is its name. */
 static void seek(struct config *config, const char *duty)
 {
     size_t size = strlen(DISCOVERED);
@@ -54,14 +43,14 @@ static void seek(struct config *config, const char *duty)
         strncmp(duty, DISCOVERED, size) == 0 && lock_key_parse(duty + size, &config->discovery_key);
     config->discovery_enabled = config->discovery_enabled && by_key;
     config->discovery_limit = 1;
+    config->only_duty = duty;
+    config->silent_after_s = YIELD_SILENT_AFTER_S;
     config->poll_interval_us = poll_every_us;
 }
 
-/* Gives the configuration back. */
-static struct config *look(struct config *config, struct picture *ret_picture)
+static void look(struct status_look *eyes, struct picture *ret_picture)
 {
     int64_t deadline = clock_monotonic_us() + look_within_us;
-    struct status_look *eyes = status_look_new(config);
     (void)status_look_wait(eyes, false, deadline, -1);
     status_look_take(eyes, ret_picture);
     while (!all_complete(ret_picture) && clock_monotonic_us() < deadline) {
@@ -69,7 +58,6 @@ static struct config *look(struct config *config, struct picture *ret_picture)
         (void)status_look_wait(eyes, true, clock_monotonic_us() + look_again_us, -1);
         status_look_take(eyes, ret_picture);
     }
-    return status_look_stop(eyes);
 }
 
 /* Why a server may know the duty and could not say so; NULL where it was asked in full. */
@@ -88,7 +76,7 @@ static int missing(const struct yield_place *place, const char *duty)
     for (size_t i = 0; i < place->picture.n; i++) {
         const struct published *server = place->picture.servers[i];
         const struct section *unread = unread_section(server);
-        if (!unread && yield_find_complete(server, place->picture.fresh[i]))
+        if (!unread && status_look_complete(server, place->picture.fresh[i]))
             continue;
         (void)error_set(&err, ERROR_CONNECT, "could not find duty \"%s\" on server \"%s\": %s",
                         duty, server->server, unread ? unread->message : "no answer in time");
@@ -105,7 +93,7 @@ static int missing(const struct yield_place *place, const char *duty)
 static const struct duty *find_on(const struct yield_place *place, size_t i, const char *duty)
 {
     const struct published *server = place->picture.servers[i];
-    bool complete = yield_find_complete(server, place->picture.fresh[i]);
+    bool complete = status_look_complete(server, place->picture.fresh[i]);
     return complete ? snapshot_find(server->snapshot, duty) : NULL;
 }
 
@@ -142,12 +130,19 @@ int yield_find(const struct server_options *options, const char *duty, struct yi
     if (!servers_read(options, command, &config))
         return STATUS_USAGE;
     seek(config, duty);
-    place->config = look(config, &place->picture);
-    return pick(place, duty);
+    place->config = config;
+    struct status_look *eyes = status_look_new(config);
+    look(eyes, &place->picture);
+    int status = pick(place, duty);
+    if (status == 0)
+        place->session = status_look_session(eyes, place->server->name);
+    place->config = status_look_stop(eyes);
+    return status;
 }
 
 void yield_place_done(struct yield_place *place)
 {
+    pg_conn_close(STEAL(place->session));
     picture_done(&place->picture);
     config_free(place->config);
 }

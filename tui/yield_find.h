@@ -11,10 +11,8 @@ struct yield_place {
     struct picture picture;             /* owned */
     const struct snapshot *snapshot;    /* of it */
     const struct duty *duty;            /* of that */
+    struct pg_session *session;         /* the one that was asked, to go on with, or NULL; owned */
 };
-
-/* True once a server's picture says of a ledger whether there is one, and has read it. */
-bool yield_find_complete(const struct published *server, bool fresh);
 
 /* Looks once at every server of the options. Returns 0, or the exit status, with what is wrong on
  * standard error. yield_place_done in either case. */

@@ -33,7 +33,7 @@ static void start_connecting(struct yield *yield)
         .application_name = "pgleader",
         .password = server->password,
         .password_file = server->password_file,
-        .silent_after_s = 10,
+        .silent_after_s = YIELD_SILENT_AFTER_S,
     };
     yield->conn = pg_conn_start(&options, &err);
     yield->io = IO_CONNECTING;
@@ -76,7 +76,8 @@ void yield_read(struct yield *yield)
         return;
     }
     yield->questions = arena_new();
-    yield_sections(&yield->target, yield->key, yield->questions, sections);
+    bool guarding = yield->view.phase <= PHASE_ASKING;
+    yield_sections(&yield->target, yield->key, guarding, yield->questions, sections);
     yield->read_sent_us = clock_monotonic_us();
     yield->due_us = yield->read_sent_us + read_within_us;
     yield->io = IO_READING;

@@ -95,11 +95,12 @@ static const struct pg_column control_columns[] = {
     {0},
 };
 
-void yield_sections(const struct yield_target *target, struct lock_key key, struct arena *arena,
-                    struct pg_section out[YIELD_SECTIONS])
+void yield_sections(const struct yield_target *target, struct lock_key key, bool named,
+                    struct arena *arena, struct pg_section out[YIELD_SECTIONS])
 {
-    const char *session = arena_printf(arena, "{%" PRIu32 ",%" PRIu32 ",%u,%d}", key.classid,
-                                       key.objid, key.objsubid, target->pid > 0 ? target->pid : 0);
+    const char *session =
+        arena_printf(arena, "{%" PRIu32 ",%" PRIu32 ",%u,%d,%d}", key.classid, key.objid,
+                     key.objsubid, target->pid > 0 ? target->pid : 0, named);
     const struct pg_section sections[YIELD_SECTIONS] = {
         [SECTION_SERVER] = {.name = "server", .query = sql_yield_server, .params = {session}},
         [SECTION_LOCKS] = {.name = "locks", .query = sql_yield_locks, .params = {session}},

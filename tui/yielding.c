@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tui/harmless.h"
-#include "tui/yield_find.h"
+#include "tui/status_look.h"
 #include "tui/yield_log.h"
 #include "tui/yield_show.h"
 
@@ -84,7 +84,7 @@ void yielding_open(struct yielding *yielding, const struct picture *picture)
     if (yielding->yield || !row)
         return;
     const struct published *published = picture->servers[row->server];
-    if (!yield_find_complete(published, row->fresh)) {
+    if (!status_look_complete(published, row->fresh)) {
         ui_say(ui, "Nothing can be yielded yet: the ledger was not read");
         return;
     }

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.support import yields
@@ -101,37 +101,60 @@ def bench_idle_beside(pg):
                ", ".join(f"{rss_mb(s.pid):.1f} MB" for s in (ours, activity, top)))
 
 
-def bench_ledger(pg):
-    """The same duties by the ledger, each with a term."""
-    pg.sql("create database ledgered")
-    pg.install_ledger("ledgered")
-    with Load(pg, MANY, dbname="ledgered", terms=True):
-        conninfo = pg.conninfo("ledgered")
-        at_most(f"start to first picture, {MANY} duties of the ledger", first_ms(conninfo), 150, "ms", 0)
-        with screens.top(conninfo) as screen:
-            screen.drain(0.5)
-            at_most(f"idle CPU, 2 s interval, {MANY} duties of the ledger", screens.watch([screen], WINDOW_S)[0].share(), 0.3, "%")
-            at_most(f"resident memory, {MANY} duties of the ledger", rss_mb(screen.pid), 16, "MB", 1,
-                    f" (at most {rss_mb(screen.pid, 'VmHWM'):.1f})")
+def make_roles(pg):
+    if not pg.sql("select 1 from pg_roles where rolname = 'worker'"):
+        pg.sql(yields.ROLES)
 
 
-def follow(conn, key):
-    """A follower that waits in the queue, until its lock is granted."""
-    thread = threading.Thread(target=lambda: conn.execute("select pg_advisory_lock(%s)", (key,)))
+class Unnamed:
+    """A lock that nobody registered, yielded by the operator's own right."""
+
+    def __init__(self, pg):
+        self.pg, self.dbname, self.conninfo = pg, "postgres", yields.signaller(pg)
+
+    def duty(self, key):
+        return f"advisory/{key}"
+
+    def lead(self, conn, key, _):
+        conn.execute("select pg_advisory_lock(%s)", (key,))
+
+
+class Ledgered(Unnamed):
+    """A duty of the ledger, yielded by it: moved is, who has begun a term."""
+
+    def __init__(self, pg):
+        super().__init__(pg)
+        self.dbname, self.conninfo = "ledgered", yields.oncall(pg, "ledgered")
+
+    def duty(self, key):
+        self.pg.sql("select pgleader.register_duty(%s, lock_key => %s)", (f"bench/yield-{key}", key), dbname=self.dbname)
+        return f"bench/yield-{key}"
+
+    def lead(self, conn, key, name):
+        super().lead(conn, key, name)
+        yields.begin(conn, f"bench/yield-{key}", name)
+
+
+def follow(scene, conn, key):
+    """A follower that waits in the queue, until it leads."""
+    thread = threading.Thread(target=scene.lead, args=(conn, key, "worker-b"))
     thread.start()
     return thread
 
 
-def one_yield(pg, key):
+def one_yield(scene, key):
     """(wall ms, own CPU ms) of a yield, from the command's start until it has confirmed the successor."""
-    duty, conninfo = f"advisory/{key}", yields.signaller(pg)
-    with closing(yields.stranger(pg, key, "worker-a")), closing(pg.connect(application_name="worker-b", user="worker")) as other:
-        thread = follow(other, key)
+    pg, duty = scene.pg, scene.duty(key)
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(closing(pg.connect(scene.dbname, application_name=name, user="worker")))
+                      for name in ("worker-a", "worker-b"))
+        scene.lead(one, key, "worker-a")
+        thread = follow(scene, other, key)
         waiting = "select 1 from pg_locks where locktype = 'advisory' and objid = %s and not granted"
         wait_until(lambda: pg.sql(waiting, (key,)), "the follower waits")
-        confirm = yields.dry(conninfo, duty).json["confirm"]
+        confirm = yields.dry(scene.conninfo, duty).json["confirm"]
         start = time.perf_counter()
-        process = subprocess.Popen(yields.argv_of(conninfo, duty, f"--confirm={confirm}"), env=yields.ENV,
+        process = subprocess.Popen(yields.argv_of(scene.conninfo, duty, f"--confirm={confirm}"), env=yields.ENV,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         wall = (time.perf_counter() - start) * 1000
@@ -141,16 +164,33 @@ def one_yield(pg, key):
         return wall, (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def bench_yield(pg, where):
-    runs = [one_yield(pg, 900_000 + i) for i in range(YIELDS)]
+def bench_yield(scene, where, most_ms=100):
+    runs = [one_yield(scene, 900_000 + i) for i in range(YIELDS)]
     wall, cpu = (statistics.median(column) for column in zip(*runs))
-    at_most(f"yield, command to confirmed successor that waited in the queue, {where}", wall, 100, "ms", 0)
+    at_most(f"yield, command to confirmed successor that waited in the queue, {where}", wall, most_ms, "ms", 0)
     at_most(f"CPU of pgleader in it, {where}", cpu, 20, "ms", 1)
 
 
+def bench_ledger(pg):
+    """The same duties by the ledger, each with a term."""
+    make_roles(pg)
+    pg.sql("create database ledgered")
+    pg.install_ledger("ledgered")
+    pg.sql(yields.GRANTS)
+    with Load(pg, MANY, dbname="ledgered", terms=True):
+        conninfo = pg.conninfo("ledgered")
+        at_most(f"start to first picture, {MANY} duties of the ledger", first_ms(conninfo), 150, "ms", 0)
+        with screens.top(conninfo) as screen:
+            screen.drain(0.5)
+            at_most(f"idle CPU, 2 s interval, {MANY} duties of the ledger", screens.watch([screen], WINDOW_S)[0].share(), 0.3, "%")
+            at_most(f"resident memory, {MANY} duties of the ledger", rss_mb(screen.pid), 16, "MB", 1,
+                    f" (at most {rss_mb(screen.pid, 'VmHWM'):.1f})")
+        bench_yield(Ledgered(pg), f"a duty of the ledger beside {MANY} others", 150)  # its successor begins a term, too
+
+
 def bench_tui(pg):
-    pg.sql(yields.ROLES)
-    bench_yield(pg, "no other locks")
+    make_roles(pg)
+    bench_yield(Unnamed(pg), "no other locks")
     with Load(pg, 500):
         bench_idle_beside(pg)
     with Load(pg, MANY):
@@ -158,4 +198,4 @@ def bench_tui(pg):
         bench_start(pg, config)
         bench_keys(config)
         bench_idle_many(pg, config)
-        bench_yield(pg, f"beside {MANY} locks")
+        bench_yield(Unnamed(pg), f"beside {MANY} locks")

@@ -68,6 +68,7 @@ def confirmed(conninfo, duty, *options):
 
 ROLES = """create role worker login; create role oncall login; create role signaller login;
     grant pg_signal_backend, pg_read_all_stats to signaller"""
+GRANTS = "grant pgleader_candidate to worker; grant pgleader_operator, pg_read_all_stats to oncall"
 
 
 def prepare(cluster, ledger=True):
@@ -75,7 +76,7 @@ def prepare(cluster, ledger=True):
     cluster.sql(ROLES)
     if ledger:
         cluster.install_ledger()
-        cluster.sql("grant pgleader_candidate to worker; grant pgleader_operator, pg_read_all_stats to oncall")
+        cluster.sql(GRANTS)
 
 
 def oncall(pg, dbname="postgres"):

@@ -2,6 +2,7 @@
 # ctest: asan
 """`pgleader yield` where rights, servers, poolers and other operators come in between."""
 
+import socket
 from contextlib import closing, contextmanager
 
 import pytest
@@ -142,7 +143,7 @@ def test_the_connection_breaks_right_after_sending(pg, request):
 
 
 class Choosy(Proxy):
-    """Closes the connections of these numbers at once; all others pass."""
+    """Closes the first connection as it asks for the guards' reading, and those of these numbers at once; all others pass."""
 
     def __init__(self, target, *refused):
         super().__init__(target)
@@ -155,10 +156,16 @@ class Choosy(Proxy):
         self.listener.accept()[0].close()
         self.accepted += 1
 
+    def forward(self, source):
+        if self.accepted == 1 and b"AS target_superuser" in source.recv(65536, socket.MSG_PEEK):
+            self.end(source)
+        else:
+            super().forward(source)
+
 
 @pytest.mark.parametrize("refused, status", [((2,), 0), (range(2, 100), 69)])
 def test_the_server_goes_between_two_looks(pg, request, refused, status):
-    """The first look found the duty, the yield's own session is refused: tried again once or twice, and then 69, in full words."""
+    """The first look found the duty, then the session ends and others are refused: tried again once or twice, and then 69, in full words."""
     with led(pg, request) as (duty, _, leader, generation), Choosy(pg.port, *refused) as proxy:
         done = run(f"{oncall(pg)} port={proxy.port}", duty, f"--confirm={duty} {generation}", "--wait=300ms")
         assert done.status == status and alive(pg, leader) == (status == 69), done

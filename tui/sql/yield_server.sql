@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: PostgreSQL
 -- The server and one session of it, for the guards of a yield.
--- $1 int8[]: classid, objid, objsubid and pid of the session (0: none)
+-- $1 int8[]: classid, objid, objsubid and pid of the session (0: none), and more
 -- Columns: see struct yield_server in tui/guard.h. Those of a session that is gone are NULL.
 SELECT pg_catalog.current_database() AS database,
        pg_catalog.pg_is_in_recovery() AS in_recovery,
