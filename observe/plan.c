@@ -67,37 +67,50 @@ static void find_due(const struct plan_needs *needs, int64_t now_us)
     }
 }
 
-static const char *parameter_of(const struct plan *plan, const struct plan_needs *needs,
-                                const struct probe *probe)
+/* What the section is asked with; the text is the plan's. */
+static int fill_params(const struct plan *plan, const struct plan_needs *needs,
+                       const struct probe *probe, const char *out[PG_PARAMS_MAX])
 {
-    if (probe->kind == PROBE_LOCKS)
-        return needs->narrow ? needs->narrow->keys : needs->open_pids;
-    if (probe->kind == PROBE_LEDGER)
-        return needs->narrow ? needs->narrow->names : NULL;
-    if (probe->kind == PROBE_ROLES)
-        return roles_question(needs->roles, plan->arena);
-    if (probe->kind == PROBE_LEASE)
-        return text_array(probe->rows, probe->n_rows, plan->arena);
-    return NULL;
+    const struct narrow *narrow = needs->narrow;
+    switch (probe->kind) {
+    case PROBE_LOCKS:
+        out[0] = narrow ? narrow->keys : needs->open_pids;
+        return 1;
+    case PROBE_LEDGER:
+        if (!narrow)
+            return 0;
+        out[0] = narrow->names;
+        out[1] = narrow->keys;
+        return 2;
+    case PROBE_ROLES:
+        out[0] = roles_question(needs->roles, plan->arena);
+        return 1;
+    case PROBE_LEASE:
+        out[0] = text_array(probe->rows, probe->n_rows, plan->arena);
+        return 1;
+    case PROBE_SERVER:
+    case PROBE_IDENTITY:
+    case PROBE_CONTROL:
+    case PROBE_LEDGER_VERSION:
+    case PROBE_PROGRESS:
+        break;
+    }
+    return 0;
 }
 
 static void add(struct plan *plan, const struct plan_needs *needs, struct probe *probe)
 {
-    const char *parameter = parameter_of(plan, needs, probe);
-    const char *second = needs->narrow && probe->kind == PROBE_LEDGER ? needs->narrow->keys : NULL;
     probe->planned = true;
     probe->position = plan->n;
-    plan->sections[plan->n++] = (struct pg_section){
+    struct pg_section *section = &plan->sections[plan->n++];
+    *section = (struct pg_section){
         .name = probe->name,
         .query = probe->query,
-        .n_params = second      ? 2
-                    : parameter ? 1
-                                : 0,
-        .params = {parameter, second},
         .prepared = identity_direct(needs->identity) ? &probe->prepared : NULL,
         .lock_timeout_us = SECTION_LOCK_TIMEOUT_US,
         .statement_timeout_us = SECTION_STATEMENT_TIMEOUT_US,
     };
+    section->n_params = fill_params(plan, needs, probe, section->params);
 }
 
 static void add_failing(struct plan *plan, const struct plan_needs *needs)

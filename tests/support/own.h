@@ -6,6 +6,11 @@
 #include "base/arena.h"
 #include "observe/snapshot.h"
 
+/* Where there is no picture's: a group's, by its setup and teardown. */
+extern struct arena *own_memory;
+int own_memory_make(void **state);
+int own_memory_free(void **state);
+
 static inline struct term *own_term(struct arena *arena, const struct term **part)
 {
     struct term *own = arena_copy(arena, *part, sizeof *own);

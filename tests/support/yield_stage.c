@@ -142,6 +142,19 @@ void stage_wire(struct stage *stage)
         (void)ui_key(&stage->ui, &stage->picture, CODE_F1);
 }
 
+char *stage_print(struct stage *stage, int width, int height, bool unicode, size_t *ret_size)
+{
+    char *text = NULL;
+    struct grid *grid = grid_new(width, height, unicode);
+    ui_settle(&stage->ui, &stage->picture, width, height);
+    screen_render(&stage->ui, &stage->picture, STAGE_NOW_US, grid);
+    FILE *out = open_memstream(&text, ret_size);
+    grid_print(grid, out);
+    (void)fclose(out);
+    grid_free(grid);
+    return text;
+}
+
 void stage_type(struct stage *stage, enum form_field field, const char *text)
 {
     (void)snprintf(stage->ui.form.texts[field], FORM_TEXT_SIZE, "%s", text);

@@ -35,6 +35,9 @@ void stage_step(struct stage *stage, int64_t after_us, const char *sentence);
 /* The successor leads, in a term of its own, and the old session is gone. */
 void stage_see_successor(struct stage *stage);
 
+/* The screen as text; from malloc. */
+char *stage_print(struct stage *stage, int width, int height, bool unicode, size_t *ret_size);
+
 void stage_type(struct stage *stage, enum form_field field, const char *text);
 
 /* Before stage_wire: the dialog, and who leads. */

@@ -9,10 +9,12 @@ import select
 import signal
 import subprocess
 import time
+from contextlib import ExitStack, closing, contextmanager
 
 from .cluster import hold_lock
 from .exporter import program
-from .scene import pid_of
+from .kit import register
+from .scene import pid_of, waiting
 from .wait import wait_until
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TERM": "xterm"}
@@ -99,6 +101,19 @@ def begin(conn, duty, instance="worker-a", listens=False):
 
 def key_of(pg, duty):
     return pg.sql("select lock_objid from pgleader.duty where duty = %s", (duty,))[0][0]
+
+
+@contextmanager
+def led(pg, request, listens=False, follower=True):
+    """(duty, key, leader, generation): a session without the kit leads a duty named after the test; a successor waits."""
+    duty = register(pg, request.node.name)
+    key = key_of(pg, duty)
+    with ExitStack() as stack:
+        leader = stack.enter_context(closing(stranger(pg, key)))
+        generation = begin(leader, duty, listens=listens)
+        if follower:
+            stack.enter_context(waiting(pg, key, "worker-b"))
+        yield duty, key, leader, generation
 
 
 def alive(pg, conn_or_pid, **kw):

@@ -5,7 +5,7 @@
 import os
 import signal
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -14,10 +14,10 @@ from tests.support.cluster import Cluster
 from tests.support.dialog import ask, fill, find, send, top, wanted
 from tests.support.exporter import program
 from tests.support.kit import register, term, wait_holder
-from tests.support.scene import SEED_LEASE, pid_of, take_lease, waiting
+from tests.support.scene import SEED_LEASE, pid_of, take_lease
 from tests.support.terminal import Pty, Tmux
 from tests.support.wait import wait_until
-from tests.support.yields import alive, audit, begin, key_of, oncall, prepare, refusals, signaller, stranger, wait_gone
+from tests.support.yields import alive, audit, led, oncall, prepare, refusals, signaller, stranger, wait_gone
 
 ANSWERS_WITHIN = 1.0 if os.environ.get("PGLEADER_VARIANT") else 0.1
 
@@ -33,17 +33,6 @@ def kit(pg, duty, path, names="ab", options=("--recontend",)):
         sessions = "select count(*) from pg_stat_activity where application_name like %s"
         wait_until(lambda: pg.sql(sessions, (f"pgleader:{duty}:%",))[0][0] == len(names), "the others are ready")
         yield runs
-
-
-@contextmanager
-def led(pg, request, listens=False):
-    """(duty, leader, generation): a session without the kit that leads; a successor waits."""
-    duty = register(pg, request.node.name)
-    key = key_of(pg, duty)
-    with closing(stranger(pg, key)) as leader:
-        generation = begin(leader, duty, listens=listens)
-        with waiting(pg, key, "worker-b"):
-            yield duty, leader, generation
 
 
 def nothing_was_sent(pg, duty, leader):
@@ -78,7 +67,7 @@ def test_find_detail_yield_and_watch_it_move(pg, tmp_path, request):
 
 
 def test_the_key_explains_where_it_is_not_allowed(pg, request):
-    with led(pg, request) as (duty, leader, _), top(oncall(pg), allow=False) as t:
+    with led(pg, request) as (duty, _, leader, _), top(oncall(pg), allow=False) as t:
         find(t, duty)
         assert "read-only" in t.screen()
         t.keys("Y")
@@ -96,7 +85,7 @@ def test_the_key_explains_where_it_is_not_allowed(pg, request):
 ])
 def test_refused_when_the_leader_changes_meanwhile(pg, request, change, code):
     """With all typed and the cursor on Yield: the dialog closes itself, and Enter sends nothing."""
-    with led(pg, request) as (duty, leader, _), top(oncall(pg)) as t:
+    with led(pg, request) as (duty, _, leader, _), top(oncall(pg)) as t:
         ask(t, duty)
         fill(t, wanted(t))
         leader.execute(change.format(duty=duty))
@@ -109,7 +98,7 @@ def test_refused_when_the_leader_changes_meanwhile(pg, request, change, code):
 
 def test_cancelled_from_every_field(pg, request):
     """Escape, and Ctrl-C, which does not end the program."""
-    with led(pg, request) as (duty, leader, _), top(oncall(pg)) as t:
+    with led(pg, request) as (duty, _, leader, _), top(oncall(pg)) as t:
         ask(t, duty)
         for tabs, key in ((0, "q"), (0, "Enter"), (1, "Escape"), (2, "Escape"), (3, "Escape"), (2, "C-c")):
             t.wait(r"> \[ Cancel \]")
@@ -126,7 +115,7 @@ def test_cancelled_from_every_field(pg, request):
 
 
 def test_an_unfinished_form_sends_nothing(pg, request):
-    with led(pg, request) as (duty, leader, generation), top(oncall(pg)) as t:
+    with led(pg, request) as (duty, _, leader, generation), top(oncall(pg)) as t:
         ask(t, duty)
         fill(t, f"{duty} {generation + 1}")
         t.keys("Enter")
@@ -180,7 +169,7 @@ def test_a_strangers_lease_is_never_overwritten(pg, tmp_path):
 
 def test_a_narrow_and_low_terminal(pg, request):
     """60 columns, 10 lines: the field that is typed into is always there."""
-    with led(pg, request) as (duty, leader, generation), top(oncall(pg), "--wait=1s", width=60, height=10) as t:
+    with led(pg, request) as (duty, _, leader, generation), top(oncall(pg), "--wait=1s", width=60, height=10) as t:
         find(t, duty)
         t.keys("Enter")
         t.wait("Owner +worker-a")
@@ -254,7 +243,7 @@ def opened(pg, duty):
 
 
 def test_a_hang_up_in_the_dialog(pg, request):
-    with led(pg, request) as (duty, leader, generation), opened(pg, duty) as t:
+    with led(pg, request) as (duty, _, leader, generation), opened(pg, duty) as t:
         t.send(f"\tnode-a\t{duty} {generation}\t".encode())
         t.wait(b"sends it")
         t.hang_up()
@@ -266,7 +255,7 @@ def test_a_frozen_server_freezes_no_dialog(request):
     """The guards say how old the picture is; keys are answered; what was typed sends nothing."""
     with Cluster() as own:
         prepare(own)
-        with led(own, request) as (duty, leader, generation), opened(own, duty) as t:
+        with led(own, request) as (duty, _, leader, generation), opened(own, duty) as t:
             t.send(f"\tnode-a\t{duty} {generation}\t".encode())
             t.wait(b"sends it")
             own.signal_all(signal.SIGSTOP)
@@ -286,7 +275,7 @@ def test_a_frozen_server_freezes_no_dialog(request):
 
 def test_a_refusal_after_the_confirmation_is_audited(pg, request):
     """What the person saw allowed it, and the fresh look that decides does not."""
-    with led(pg, request) as (duty, leader, generation), opened(pg, duty) as t:
+    with led(pg, request) as (duty, _, leader, generation), opened(pg, duty) as t:
         t.send(f"\tnode-a\t{duty} {generation}\t".encode())
         t.wait(b"sends it")
         os.kill(t.pid, signal.SIGSTOP)

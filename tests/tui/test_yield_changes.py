@@ -12,9 +12,9 @@ import pytest
 from tests.races.driver import Driver
 from tests.support.cluster import Cluster
 from tests.support.kit import register
-from tests.support.scene import lock_duty, pid_of, server, waiting
+from tests.support.scene import lock_duty, pid_of, server
 from tests.support.wait import wait_until
-from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, oncall, refusals, signaller, start, stranger, wait_gone
+from tests.support.yields import Terminal, alive, audit, begin, dry, finish, key_of, led, oncall, refusals, signaller, start, stranger, wait_gone
 
 # Holds up the commit, after the signal: the deed is done, and its answer is still to come. "before": before the signal.
 SLOW_AUDIT = """create function public.slow() returns trigger language plpgsql as
@@ -23,20 +23,6 @@ SLOW_AUDIT = """create function public.slow() returns trigger language plpgsql a
     when (old.used_at is null and new.used_at is not null) execute function public.slow()"""
 SLOW_BEFORE = SLOW_AUDIT.replace("deferrable initially deferred", "")
 PROMPT_AUDIT = "drop trigger slow on pgleader.yield; drop function public.slow"
-
-
-@contextmanager
-def led(pg, request, follower=True):
-    """(duty, key, leader, generation); a successor waits."""
-    duty = register(pg, request.node.name)
-    key = key_of(pg, duty)
-    with closing(stranger(pg, key)) as leader:
-        generation = begin(leader, duty)
-        if not follower:
-            yield duty, key, leader, generation
-            return
-        with waiting(pg, key, "worker-b"):
-            yield duty, key, leader, generation
 
 
 def refused(terminal, code):

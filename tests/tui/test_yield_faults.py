@@ -14,10 +14,10 @@ from tests.support.pooler import Pooler
 from tests.support.proxy import Proxy
 from tests.support.scene import lock_duty, pid_of, server, waiting
 from tests.support.wait import wait_until
-from tests.support.yields import (Terminal, alive, audit, begin, confirmed, dry, finish, key_of, oncall, prepare, refusals, run, signaller, start,
-                                  stranger, wait_gone)
+from tests.support.yields import (Terminal, alive, audit, begin, confirmed, dry, finish, key_of, led, oncall, prepare, refusals, run, signaller,
+                                  start, stranger, wait_gone)
 
-from .test_yield_changes import PROMPT_AUDIT, SLOW_AUDIT, blocked
+from .test_yield_changes import PROMPT_AUDIT, SLOW_AUDIT
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +26,6 @@ def pg():
         prepare(cluster)
         cluster.sql("create database bare")
         yield cluster
-
-
-@contextmanager
-def led(pg, request):
-    """(duty, key, leader, generation); a successor waits."""
-    duty = register(pg, request.node.name)
-    key = key_of(pg, duty)
-    with closing(stranger(pg, key)) as leader:
-        generation = begin(leader, duty)
-        with waiting(pg, key, "worker-b"):
-            yield duty, key, leader, generation
 
 
 @contextmanager

@@ -6,30 +6,17 @@ import os
 import random
 import signal
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
 from tests.support.exporter import program
-from tests.support.kit import register
-from tests.support.scene import waiting
 from tests.support.vterm import Vterm, choke
-from tests.support.yields import alive, audit, begin, key_of, oncall, stranger
+from tests.support.yields import alive, audit, led, oncall
 
 TOP = program("pgleader")
 ENDS_WITHIN = 5
 REASON = "node-b тоже hot, 名前 INC-2231"
-
-
-@contextmanager
-def led(pg, request, listens=True):
-    """(duty, leader, generation): who leads says that it listens, and does not; a successor waits."""
-    duty = register(pg, request.node.name)
-    key = key_of(pg, duty)
-    with closing(stranger(pg, key)) as leader:
-        generation = begin(leader, duty, listens=listens)
-        with waiting(pg, key, "worker-b"):
-            yield duty, leader, generation
 
 
 @contextmanager
@@ -97,7 +84,7 @@ class Storm:
 def test_a_storm_of_sizes(pg, request):
     """All that was typed in it is there, the yield that was begun in it ends, and the screen is whole at every size."""
     chance = random.Random(request.node.name)
-    with led(pg, request) as (duty, leader, generation), dialog(pg, duty, "--grace=3s", "--wait=500ms") as top:
+    with led(pg, request, listens=True) as (duty, _, leader, generation), dialog(pg, duty, "--grace=3s", "--wait=500ms") as top:
         storm = Storm(top, chance)
         storm.check("the dialog", 15)
         top.keys("\t")
@@ -179,7 +166,7 @@ def ended_so(pg, duty, leader, outcome):
 def test_every_way_out(pg, request, place, way, status):
     """The terminal is given back, and the last that is said is whether something was sent."""
     go, grace, words, outcome = PLACES[place]
-    with led(pg, request) as (duty, leader, generation), dialog(pg, duty, f"--grace={grace}", "--wait=500ms", width=200) as top:
+    with led(pg, request, listens=True) as (duty, _, leader, generation), dialog(pg, duty, f"--grace={grace}", "--wait=500ms", width=200) as top:
         go(top, duty, generation)
         leave(top, way)
         assert top.end().status == status
@@ -203,7 +190,7 @@ def test_nothing_can_be_written(pg, request, tmp_path, monkeypatch, place, wrapp
     """It ends all the same, with the status that tells; what goes to the terminal arrives there."""
     monkeypatch.chdir(tmp_path)
     go, grace, words, outcome = PLACES[place]
-    with led(pg, request) as (duty, leader, generation), dialog(pg, duty, f"--grace={grace}", wrapper=wrapper, width=200) as top:
+    with led(pg, request, listens=True) as (duty, _, leader, generation), dialog(pg, duty, f"--grace={grace}", wrapper=wrapper, width=200) as top:
         go(top, duty, generation)
         leave(top, signal.SIGTERM)
         assert top.end().status == 128 + signal.SIGTERM
@@ -216,7 +203,7 @@ def test_nothing_can_be_written(pg, request, tmp_path, monkeypatch, place, wrapp
 def test_a_terminal_that_takes_nothing(pg, request, place, way, status, wrapper):
     """Nobody waits for it, not even with the last words."""
     go, grace, _, outcome = PLACES[place]
-    with led(pg, request) as (duty, leader, generation), dialog(pg, duty, f"--grace={grace}", wrapper=wrapper, width=200, height=60) as top:
+    with led(pg, request, listens=True) as (duty, _, leader, generation), dialog(pg, duty, f"--grace={grace}", wrapper=wrapper, width=200, height=60) as top:
         go(top, duty, generation)
         choke(top)
         begin_at = time.monotonic()
@@ -230,7 +217,7 @@ def test_a_terminal_that_takes_nothing(pg, request, place, way, status, wrapper)
 @pytest.mark.parametrize("place", ["dialog", "watch"])
 def test_a_hang_up(pg, request, place):
     go, grace, _, outcome = PLACES[place]
-    with led(pg, request) as (duty, leader, generation), dialog(pg, duty, f"--grace={grace}") as top:
+    with led(pg, request, listens=True) as (duty, _, leader, generation), dialog(pg, duty, f"--grace={grace}") as top:
         go(top, duty, generation)
         top.hang_up()
         assert top.end().status == 128 + signal.SIGHUP

@@ -19,8 +19,6 @@
 
 static const int64_t now_us = INT64_C(1700000000) * SECOND_US;
 
-static struct arena *memory;
-
 static struct duty led_duty(void)
 {
     struct duty duty;
@@ -41,7 +39,7 @@ static struct duty led_duty(void)
 static void judge(struct duty *duty)
 {
     const struct snapshot snapshot = {
-        .arena = memory,
+        .arena = own_memory,
         .facts.postmaster_start_us = now_us - 2 * DAY_US,
         .read_lower_us = now_us - 1000,
         .read_upper_us = now_us,
@@ -113,8 +111,8 @@ static void test_states(void **state)
         duty.trail.strangers = state_rows[i].strangers;
         duty.trail.rivals = state_rows[i].rivals;
         if (state_rows[i].stall_after)
-            own_limits(memory, &duty)->stall_after_us = state_rows[i].stall_after * SECOND_US;
-        struct run *run = own_run(memory, &duty.run);
+            own_limits(own_memory, &duty)->stall_after_us = state_rows[i].stall_after * SECOND_US;
+        struct run *run = own_run(own_memory, &duty.run);
         run->present = state_rows[i].run;
         run->key = "r";
         if (state_rows[i].partial)
@@ -150,7 +148,7 @@ static void test_progress(void **state)
         duty.trail.cursor = rows[i].before;
         if (rows[i].changed_ago >= 0)
             duty.trail.cursor_changed_us = now_us - rows[i].changed_ago * SECOND_US;
-        struct run *run = own_run(memory, &duty.run);
+        struct run *run = own_run(own_memory, &duty.run);
         run->present = true;
         run->key = rows[i].run_key;
         run->cursor = rows[i].now;
@@ -279,7 +277,7 @@ static void test_age(void **state)
             duty.owner.acquired_us = now_us - rows[i].lease * SECOND_US;
         }
         if (rows[i].term)
-            own_term(memory, &duty.term)->acquired_us = now_us - rows[i].term * SECOND_US;
+            own_term(own_memory, &duty.term)->acquired_us = now_us - rows[i].term * SECOND_US;
         duty.trail.acquisition_seen = !rows[i].first;
         if (rows[i].open_lower)
             duty.trail.acquired_lower_us = TIME_UNKNOWN;
@@ -317,10 +315,10 @@ static void test_recorded_takeover(void **state)
     struct duty duty = led_duty();
     (void)state;
     duty.term_begun = true;
-    struct term *term = own_term(memory, &duty.term);
+    struct term *term = own_term(own_memory, &duty.term);
     term->instance = "b";
     term->acquired_us = now_us - 65 * SECOND_US;
-    struct term *previous = own_term(memory, &duty.previous);
+    struct term *previous = own_term(own_memory, &duty.previous);
     previous->instance = "a";
     previous->generation = 7;
     previous->ended_us = now_us - 66 * SECOND_US;
@@ -351,20 +349,6 @@ static void test_no_owner(void **state)
     }
 }
 
-static int make_memory(void **state)
-{
-    (void)state;
-    memory = arena_new();
-    return 0;
-}
-
-static int free_memory(void **state)
-{
-    (void)state;
-    arena_free(memory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,5 +362,5 @@ int main(void)
         cmocka_unit_test(test_recorded_takeover),
         cmocka_unit_test(test_no_owner),
     };
-    return cmocka_run_group_tests(tests, make_memory, free_memory);
+    return cmocka_run_group_tests(tests, own_memory_make, own_memory_free);
 }

@@ -8,15 +8,13 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
 #include "observe/pace.h"
+#include "tests/support/own.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define MS (SECOND_US / 1000)
 
 static const int64_t now_us = INT64_C(1700000000) * SECOND_US;
-
-static struct arena *memory;
 
 /* A picture of one duty that was lost so long ago. */
 static struct snapshot one_duty(struct duty *duty, int64_t lost_ago_us)
@@ -25,7 +23,7 @@ static struct snapshot one_duty(struct duty *duty, int64_t lost_ago_us)
     duty->source = SOURCE_CONFIG;
     duty->read = true;
     duty->trail.ever_owned = true;
-    duty_past(duty, memory)->lost_upper_us = now_us - lost_ago_us;
+    duty_past(duty, own_memory)->lost_upper_us = now_us - lost_ago_us;
     return (struct snapshot){.duties = duty, .n_duties = 1, .read_upper_us = now_us};
 }
 
@@ -109,7 +107,7 @@ static void test_burst(void **state)
         duty.source = rows[i].source;
         duty.read = !rows[i].unread;
         if (rows[i].never)
-            duty_past(&duty, memory)->lost_upper_us = TIME_UNKNOWN;
+            duty_past(&duty, own_memory)->lost_upper_us = TIME_UNKNOWN;
         bool burst = pace_interval_us(&pace, &snapshot) < SECOND_US;
         if (burst != rows[i].burst)
             fail_msg("%s", rows[i].words);
@@ -128,7 +126,7 @@ static void test_burst_looks_at_every_duty(void **state)
     const struct snapshot snapshot = {.duties = duties, .n_duties = 3, .read_upper_us = now_us};
     assert_int_equal(pace_interval_us(&pace, &snapshot), SECOND_US);
     duties[2].owners = 0;
-    duty_past(&duties[2], memory)->lost_upper_us = now_us;
+    duty_past(&duties[2], own_memory)->lost_upper_us = now_us;
     assert_int_equal(pace_interval_us(&pace, &snapshot), 100 * MS);
 }
 
@@ -297,20 +295,6 @@ static void test_no_tight_loop(void **state)
     }
 }
 
-static int make_memory(void **state)
-{
-    (void)state;
-    memory = arena_new();
-    return 0;
-}
-
-static int free_memory(void **state)
-{
-    (void)state;
-    arena_free(memory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,5 +311,5 @@ int main(void)
         cmocka_unit_test(test_reconnect_at_once),
         cmocka_unit_test(test_no_tight_loop),
     };
-    return cmocka_run_group_tests(tests, make_memory, free_memory);
+    return cmocka_run_group_tests(tests, own_memory_make, own_memory_free);
 }

@@ -43,15 +43,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 static char *rendered(struct stage *stage, int width, int height)
 {
     size_t size = 0;
-    char *text = NULL;
-    struct grid *grid = grid_new(width, height, true);
-    ui_settle(&stage->ui, &stage->picture, width, height);
-    screen_render(&stage->ui, &stage->picture, STAGE_NOW_US, grid);
-    FILE *out = open_memstream(&text, &size);
-    grid_print(grid, out);
-    (void)fclose(out);
-    grid_free(grid);
-    return text;
+    return stage_print(stage, width, height, true, &size);
 }
 
 /* Whoever types sees where, and what, from 60x10 to 200x60: fields, widths and heights by turns;

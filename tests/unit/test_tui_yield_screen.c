@@ -124,14 +124,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static void check(struct stage *stage, int width, int height, bool unicode, const char *name)
 {
     size_t size = 0;
-    CLEANUP(free_charp) char *text = NULL;
-    struct grid *grid = grid_new(width, height, unicode);
-    ui_settle(&stage->ui, &stage->picture, width, height);
-    screen_render(&stage->ui, &stage->picture, STAGE_NOW_US, grid);
-    FILE *out = open_memstream(&text, &size);
-    grid_print(grid, out);
-    (void)fclose(out);
-    grid_free(grid);
+    CLEANUP(free_charp) char *text = stage_print(stage, width, height, unicode, &size);
     CLEANUP(free_charp)
     char *path = xasprintf("tui/%s-%d%s.screen", name, width, unicode ? "" : "-C");
     CLEANUP(free_charp) char *difference = golden_difference(path, text, size);
